@@ -1,6 +1,7 @@
 """What pytest collects: every docstring example in ``src``, and under ``tests`` the tests alone. What runs together."""
 
 import doctest
+import gc
 import inspect
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,3 +54,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.scheduling import sort_key
 
         items.sort(key=lambda item: sort_key(item.nodeid))
+
+
+# What is collected stays: thousands of tests and all that they import. The collector of garbage would go through it
+# again and again, while tests are collected and while they run.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

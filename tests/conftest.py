@@ -1,11 +1,13 @@
-"""Settings of Hypothesis: the same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones. A browser."""
+"""Settings of Hypothesis (HYPOTHESIS_PROFILE=explore looks for new examples), and what one process makes once."""
 
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=40)
@@ -30,3 +32,11 @@ def browser() -> Iterator[Any]:
         opened = driver.chromium.launch(executable_path=program, args=list(FLAGS))
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands() -> Iterator[None]:
+    """Build the commands once: typer does it again at every call, and a test of the command line calls many times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield

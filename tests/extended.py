@@ -1,15 +1,25 @@
 """The objective of logistic and softmax regression in fifty digits, and its minimum: the judge of certificates."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 DIGITS = 50
 
-_ln = np.frompyfunc(Decimal.ln, 1, 1)
+
+def _log(value: Decimal) -> Decimal:
+    """The logarithm in all digits, from that of floats: sooner than Decimal.ln."""
+    start = Decimal(math.log(value))
+    r = value * (-start).exp() - 1  # below 1e-15: four terms of the series have all digits
+    return start + r * (1 - r * (Decimal(1) / 2 - r * (Decimal(1) / 3 - r / 4)))
+
+
+_ln = np.frompyfunc(_log, 1, 1)
 _exp = np.frompyfunc(Decimal.exp, 1, 1)
 
 
@@ -35,38 +45,75 @@ class Exact:
     mean: Any = None
     moving: Any = None
 
-    def activations(self, W: Any) -> Any:
-        A = self.rows() @ W.T
-        return A if self.offset is None else A + exact(self.offset)
-
+    @cached_property
     def rows(self) -> Any:
-        return np.column_stack([exact(np.ones(len(self.X))), exact(self.X)])
+        return exact(np.column_stack([np.ones(len(self.X)), self.X]))
+
+    @cached_property
+    def penalty(self) -> tuple[Any, Any]:
+        return exact(self.mean), exact(self.Q)
+
+    @cached_property
+    def exact_weights(self) -> Any:
+        return exact(self.s)
+
+    @cached_property
+    def exact_offset(self) -> Any:
+        return exact(self.offset)
+
+    def activations(self, W: Any) -> Any:
+        A = self.rows @ W.T
+        return A if self.offset is None else A + self.exact_offset
 
     def value(self, W: Any) -> Decimal:
         """Return the objective, to all digits."""
         A = self.activations(W)
-        own = A[np.arange(len(A)), self.t]
-        loss = _ln(_exp(A - own[:, None]).sum(axis=1))
-        total = (exact(self.s) * loss).sum()
+        top = A.max(axis=1)
+        loss = top - A[np.arange(len(A)), self.t] + _ln(_exp(A - top[:, None]).sum(axis=1))
+        total = (self.exact_weights * loss).sum()
         if self.Q is not None:
-            delta = W - exact(self.mean)
-            total += (delta * (delta @ exact(self.Q))).sum() / 2
+            mean, Q = self.penalty
+            delta = W - mean
+            total += (delta * (delta @ Q)).sum() / 2
         return total
 
-    def gradient(self, W: Any) -> Any:
-        A = self.activations(W)
+    def value_at_most(self, W: Any) -> Decimal:
+        """Return a number that the objective does not exceed, and by little: in extended floats, with their error."""
+        floats = {"dtype": np.longdouble}
+        Z, V = np.column_stack([np.ones(len(self.X)), self.X]).astype(**floats), np.asarray(W, **floats)
+        A = Z @ V.T
+        size = np.abs(Z) @ np.abs(V).T  # what the rounding of an activation is a share of
+        if self.offset is not None:
+            A, size = A + self.offset, size + np.abs(self.offset)
+        own = A[np.arange(len(A)), self.t]
+        top = A.max(axis=1)
+        loss = top - own + np.log(np.exp(A - top[:, None]).sum(axis=1))
+        s = np.asarray(self.s, **floats)
+        total, error = (s * loss).sum(), (s * (size.max(axis=1) + np.abs(loss) + 1)).sum()
+        if self.Q is not None:
+            delta = V - np.asarray(self.mean, **floats)
+            square = (delta * (delta @ np.asarray(self.Q, **floats))).sum() / 2
+            total, error = total + square, error + square
+        bound = total + (len(A) + 50) * np.finfo(np.longdouble).eps * error
+        whole = np.floor(bound)  # the digits of the extended format, in two numbers that are exact
+        rest = np.nextafter(np.float64(bound - whole), np.inf)
+        return Decimal(float(whole)) + Decimal(float(rest))
+
+    def gradient(self, W: Any, A: Any) -> Any:
+        """Return the gradient at weights and their activations."""
         E = _exp(A - A.max(axis=1, keepdims=True))
         R = E / E.sum(axis=1, keepdims=True)
         R[np.arange(len(A)), self.t] -= 1
-        g = (R * exact(self.s)[:, None]).T @ self.rows()
+        g = (R * self.exact_weights[:, None]).T @ self.rows
         if self.Q is not None:
-            g = g + (W - exact(self.mean)) @ exact(self.Q)
+            mean, Q = self.penalty
+            g = g + (W - mean) @ Q
         return g
 
-    def hessian(self, W: Any) -> np.ndarray:
-        """Return the Hessian in float64: good enough to converge by, and to be corrected."""
+    def hessian(self, A: Any) -> np.ndarray:
+        """Return the Hessian at activations, in float64: good enough to converge by, and to be corrected."""
         Z = np.column_stack([np.ones(len(self.X)), self.X])
-        A = self.activations(W).astype(np.float64)
+        A = A.astype(np.float64)
         Y = np.exp(A - A.max(axis=1, keepdims=True))
         Y /= Y.sum(axis=1, keepdims=True)
         P = Z.shape[1]
@@ -87,12 +134,13 @@ class Exact:
             moving[0, 0] = False  # to add the same to all intercepts changes nothing: the Hessian is singular there
         last = None
         for _ in range(steps):
-            g = self.gradient(W)[moving]
-            H = self.hessian(W)[np.ix_(moving.ravel(), moving.ravel())]
+            A = self.activations(W)
+            g = self.gradient(W, A)[moving]
+            H = self.hessian(A)[np.ix_(moving.ravel(), moving.ravel())]
             scale = max(abs(v) for v in g) or Decimal(1)
             u = np.linalg.solve(H, (g / scale).astype(np.float64))
             decrement = float(u @ (g / scale).astype(np.float64)) * float(scale) ** 2
-            if decrement < 1e-60 or (last is not None and decrement >= last and decrement < 1e-40):
+            if decrement < 1e-40:  # what is left of the objective is half of it
                 return W, self.value(W)
             last = decrement
             W = W.copy()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import compileall
-import importlib
+import importlib.util
 import os
 import py_compile
 import random
@@ -64,6 +64,7 @@ ROOMS = {
     "decision": ("decision/*.py", "tests/decision"),
     "solvers": ("solvers/*.py", "tests/solvers"),
     "likelihood": ("likelihood/*.py", "tests/likelihood tests/models/test_logistic_reference.py"),
+    "device": ("solvers/device*.py likelihood/device*.py", "tests/engines/test_gpu.py"),  # needs PyTorch
 }
 # Where callers are looked for: tests that run in this process, and the examples.
 RECORDED = (
@@ -318,6 +319,12 @@ def run_tests(folder: Path, files: Iterable[str], chosen: Chosen | None, seconds
     return str(named[0]) if named else f"pytest ended with {code}: {said.strip().splitlines()[-1:]}"
 
 
+def modules(source: Path, room: str) -> list[Path]:
+    """Return the files of a room; those of devices are a room of their own."""
+    found = [path for pattern in ROOMS[room][0].split() for path in sorted(source.glob(pattern))]
+    return [path for path in found if path.name.startswith("device") == (room == "device")]
+
+
 @dataclass(frozen=True)
 class Trial:
     """Tries mutants in a copy of the tree."""
@@ -395,7 +402,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this")
-    parser.add_argument("--only", nargs="*", default=list(ROOMS), choices=list(ROOMS), metavar="ROOM")
+    here = [room for room in ROOMS if room != "device" or importlib.util.find_spec("torch")]
+    parser.add_argument("--only", nargs="*", default=here, choices=list(ROOMS), metavar="ROOM")
     parser.add_argument("--callers", type=Path, default=ROOT / "build" / "callers.tsv", help="who calls which function")
     parser.add_argument(
         "--seconds", nargs=2, type=float, default=[5.0, 20.0], metavar=("ROOM", "WIDER"), help="of chosen tests"
@@ -415,7 +423,7 @@ def main() -> None:
         trial = Trial(folder, *read_callers(given.callers), given.callers.stat().st_mtime, tuple(given.seconds))
         everything = []
         for room in given.only:
-            for path in sorted(trial.source.glob(ROOMS[room][0])):
+            for path in modules(trial.source, room):
                 text = path.read_text(encoding="utf-8")
                 for mutant in mutants(text) if path.suffix == ".py" else c_mutants(text):
                     line = text[: mutant.start].count("\n") + 1

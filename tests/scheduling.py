@@ -11,21 +11,22 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What is started once, for all its tests. Groups start in this order, those that take longest first; then comes every
-# other test alone, so that examples of a few milliseconds are left for the end and no worker waits for another.
+# What is started once, for all its tests. Groups start in this order, those that take longest first, those that wait
+# beside those that compute; then comes every other test alone, so that examples of a few milliseconds are left for the
+# end and no worker waits for another.
 GROUPS = {
     "cluster": r"tests/engines/test_spark_cluster\.",  # executors that are processes; not the session of the others
     "spark": r"[^\[]*::test_[^\[]*spark|tests/engines/test_spark_",  # one Java process
     "lab": r"tests/lab/test_browser\.|tests/lab/test_explorer\.py::[^\[]*browser",  # a browser and a server
-    "site": r"tests/docs/test_site\.",
-    "report": r"tests/report/test_browser\.",
-    "dask": r"tests/engines/test_dask_",  # workers that are processes
     "gallery": r"tests/plots/test_(gallery|displays)\.",  # each figure is drawn once, and looked at several times
+    "site": r"tests/docs/test_site\.",
+    "dask": r"tests/engines/test_dask_",  # workers that are processes
     "sql": r"tests/export/test_sql\.",  # PostgreSQL
+    "report": r"tests/report/test_browser\.",
+    "zoo": r"tests/persistence/test_round_trip\.",
     "loky": r"tests/models/test_multiclass\.py::test_fits_in_parallel",  # joblib's processes
     "contracts": r"tests/test_contracts\.",  # parses all sources
     "wheel": r"tests/lectures/test_wheel\.",
-    "zoo": r"tests/persistence/test_round_trip\.",
 }
 _GROUPS = {name: re.compile(pattern) for name, pattern in GROUPS.items()}
 

@@ -193,7 +193,7 @@ def test_what_does_not_fit_together_is_refused_by_name() -> None:
     model = GaussianClassifier().fit(X, y)
     with pytest.raises(InvalidInputError, match="covariance is 'shared' here and 'separate' there"):
         merge(model, GaussianClassifier("separate").fit(X, y))
-    with pytest.raises(InvalidInputError, match="columns are the same"):
+    with pytest.raises(InvalidInputError, match="columns are equal"):
         merge(model, GaussianClassifier().fit(X[:, :3], y))
     with pytest.raises(TypeError, match="GaussianClassifier merges only with its own kind, found a NaiveBayes"):
         merge(model, NaiveBayes().fit(X, y))

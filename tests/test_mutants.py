@@ -4,7 +4,17 @@ import ast
 from pathlib import Path
 
 import pytest
-from tests.mutants import ROOMS, ROOT, c_mutants, calling_tests, choose, function_at, mutants, read_callers
+from tests.mutants import (
+    ROOMS,
+    ROOT,
+    c_mutants,
+    calling_tests,
+    choose,
+    function_at,
+    modules,
+    mutants,
+    read_callers,
+)
 
 SOURCE = ROOT / "src" / "oddsmith"
 
@@ -25,9 +35,8 @@ def test_one_place_is_changed(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("room", list(ROOMS))
 def test_every_room_has_modules_and_tests(room: str) -> None:
-    modules, tests = ROOMS[room]
-    assert any(SOURCE.glob(modules))
-    assert all(Path(ROOT, test).exists() for test in tests.split())
+    assert modules(SOURCE, room)
+    assert all(Path(ROOT, test).exists() for test in ROOMS[room][1].split())
 
 
 def test_one_place_of_a_source_in_c_is_changed() -> None:

@@ -11,12 +11,15 @@ from oddsmith.numerics import (
     coth_excess,
     factor_spd,
     inverse_mills,
+    inverse_mills_excess,
     log1mexp,
     log1pexp,
     log_normaliser,
     log_softmax,
     normal_density,
+    null_vectors,
     sigmoid,
+    smallest_norm,
     softmax,
     without_traces,
 )
@@ -184,3 +187,64 @@ def test_a_column_is_still_whose_spread_is_below_four_units_in_the_last_place_of
     scatter = weight * np.outer(spread, spread)
     expected = np.where(np.arange(3)[:, None] * np.arange(3) > 0, scatter, 0.0)
     np.testing.assert_array_equal(without_traces(scatter, mean, weight), expected)
+
+
+def test_the_excess_of_mills_ratio_has_every_digit_on_both_sides_of_its_fraction() -> None:
+    """Against fifty digits; below −8 it is a continued fraction, where the formula would lose two digits."""
+    a = np.concatenate([np.linspace(-30.0, -8.0, 89), np.linspace(-7.9, 8.0, 40)])
+    with mpmath.workdps(50):
+        exact = np.array([float(mpmath.npdf(v) / mpmath.ncdf(v) + mpmath.mpf(v)) for v in a.tolist()])
+    np.testing.assert_allclose(inverse_mills_excess(a)[a < -8.0], exact[a < -8.0], rtol=2e-15)
+    np.testing.assert_allclose(inverse_mills_excess(a), exact, rtol=2e-13)
+
+
+@pytest.mark.parametrize(("n", "share"), [(64, 1.0), (65, 0.7), (80, 0.7)])
+def test_the_smallest_eigenvalue_of_a_large_matrix_is_bounded_by_seven_tenths(n: int, share: float) -> None:
+    """Of 1 + 3 v vᵀ it is 1; from the bound the rounding of a factor is taken off."""
+    v = np.full(n, n**-0.5)
+    S = np.eye(n) + 3.0 * np.outer(v, v)
+    rounding = 0.0 if share == 1.0 else n**2 * np.finfo(float).eps * (1.0 + 3.0 / n)
+    assert factor_spd(S).smallest_eigenvalue == pytest.approx(share - rounding, rel=2e-14 if share < 1.0 else 1e-13)
+
+
+def test_the_guess_of_the_smallest_eigenvalue_takes_ten_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    S = np.diag(np.linspace(1.0, 200.0, 100))
+    factor = factor_spd(S)
+    solved: list[int] = []
+    solve = SpdFactor.solve
+    monkeypatch.setattr(SpdFactor, "solve", lambda self, b: (solved.append(1), solve(self, b))[1])
+    assert 1.0 <= factor._likely_smallest() < 1.5 and len(solved) == 10
+    few = factor_spd(np.diag(np.repeat([1.0, 4.0], 50)))
+    solved.clear()
+    assert few._likely_smallest() == pytest.approx(1.0) and len(solved) <= 4
+
+
+@pytest.mark.parametrize(("pivot", "kept"), [(1.25e-13, False), (1.32e-13, True)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_pivot_is_above_the_tolerance_and_its_rounding(pivot: float, kept: bool, more: int) -> None:
+    """1e-13, and 32 units in the last place for the square of one and the weight of the row before it: 1.284e-13."""
+    along = np.sqrt(1.0 - pivot)
+    S = np.eye(2 + more)
+    S[0, 1] = S[1, 0] = along
+    if more:  # a row of zeros takes the way row by row
+        S[2, 2] = 0.0
+    assert factor_spd(S).kept[:2].tolist() == [True, kept]
+
+
+def test_the_condition_is_that_of_the_matrix_of_unit_diagonal() -> None:
+    S = np.array([[4.0, 1.2], [1.2, 1.0]])  # correlation 0.6
+    assert factor_spd(S).condition == pytest.approx(1.6 / 0.4)
+    large = np.eye(70) + 0.5 * np.outer(np.ones(70), np.ones(70)) * (1.0 - np.eye(70))
+    assert factor_spd(large).condition == pytest.approx(np.linalg.cond(large, 1), rel=1e-9)
+
+
+def test_columns_set_aside_are_combinations_of_the_others() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    X = np.column_stack([X, 2.0 * X[:, 0] - X[:, 1]])
+    S = X.T @ X
+    N = null_vectors(S, factor_spd(S))
+    np.testing.assert_allclose(N / N[2], np.array([[-2.0], [1.0], [1.0]]), rtol=1e-9)
+    found = smallest_norm(np.array([1.0, 1.0, 0.0]), N)
+    np.testing.assert_allclose(X @ found, X @ [1.0, 1.0, 0.0], atol=1e-12)
+    assert found @ N[:, 0] == pytest.approx(0.0, abs=1e-12)

@@ -1,4 +1,4 @@
-"""Make the figures of the gallery, their contact sheet and the page that shows them.
+"""Draw the figures of the gallery, their contact sheet and the page that shows them.
 
 python docs/gallery/build.py              all of them, into docs/gallery/figures/
 python docs/gallery/build.py zigzag roc   these figures, the contact sheet and the page
@@ -18,16 +18,16 @@ HERE = Path(__file__).parent
 FIGURES = HERE / "figures"
 INTRODUCTION = """# Gallery
 
-Each figure comes from one short script that uses only public names of oddsmith. `make gallery` draws all figures again
-and writes this page; `oddsmith gallery` draws them larger, as PNG, SVG or PDF. Tests in `tests/plots/test_gallery.py`
-check what the figures claim.
+Each figure comes from one short script that uses only public names of oddsmith. `make gallery` redraws all figures and
+rewrites this page; `oddsmith gallery` draws them larger, as PNG, SVG or PDF. Tests in `tests/plots/test_gallery.py`
+check the claims of the figures.
 
 ![All figures of the gallery, small](figures/contact_sheet.png)
 """
 
 
 def main(wanted: list[str]) -> None:
-    """Make the figures named, or all of them, then the contact sheet and the page from what is there."""
+    """Draw the named figures, or all of them, then the contact sheet and the page."""
     matplotlib.use("agg")
     FIGURES.mkdir(exist_ok=True)
     for name in wanted or scripts():
@@ -79,7 +79,7 @@ def contact_sheet(
 
 
 def smaller(picture: Image.Image) -> Image.Image:
-    """Return a picture (Pillow) with few colours: figures need no more, and their files are a third of the size."""
+    """Return a Pillow image with fewer colours, which is enough for figures and a third of the size."""
     return picture.quantize(192, dither=Image.Dither.NONE)
 
 

@@ -1,6 +1,6 @@
-"""Three classes from two-class rules: one against the rest and one against one leave hatched places without an answer.
+"""Three classes from two-class rules: one-vs-rest and one-vs-one leave the hatched regions undecided.
 
-The largest of three linear functions leaves none: its regions meet in a point.
+The largest of three linear functions leaves no region undecided: its regions meet in a point.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Two half moons: a cubic, bumps at ten centres, and a Gaussian kernel at every row bend the boundary around them.
+"""Two half moons: boundaries from a cubic, ten radial basis functions, and a Gaussian kernel at every row.
 
-No line can do that. In per cent: the samples on their side of the boundary.
+No line can separate them. Percentages: accuracy on the samples.
 """
 
 from sklearn.datasets import make_moons
@@ -14,7 +14,7 @@ y = ["upper" if code == 0 else "lower" for code in codes]
 bases = {
     "linear": None,
     "cubic": Polynomial(3),
-    "10 bumps": RadialBasis(10, width=0.6),
+    "10 radial functions": RadialBasis(10, width=0.6),
     "kernel": GaussianKernel(width=0.6),
 }
 axes = new_axes(2, 2, (6.4, 4.8), sharex=True, sharey=True)

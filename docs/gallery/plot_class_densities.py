@@ -1,4 +1,4 @@
-"""Bayes' rule for one variable: densities times priors, and the posterior that they make.
+"""Bayes' rule for one variable: densities times priors, and the resulting posterior.
 
 Two Gaussian classes share a variance, so the posterior is a sigmoid. The hatched area is the probability of error.
 """

@@ -1,6 +1,6 @@
 """Another class prior moves the boundary parallel to itself.
 
-The densities of the classes stay, only a constant is added to the log odds.
+The class densities stay the same; only a constant is added to the log odds.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A forest plot: weights with their intervals, on the scale of odds ratios.
 
-Columns are standardised, so that an odds ratio is that of one standard deviation more. An interval that holds 1 is
-compatible with no effect.
+Columns are standardised, so an odds ratio is for one standard deviation. An interval that contains 1 is compatible with
+no effect.
 """
 
 from oddsmith import LogisticRegression, Standardize

@@ -1,6 +1,6 @@
-"""Models side by side on the same folds, with the interval of their difference from the best.
+"""A comparison of models on the same folds, with intervals of the difference from the best.
 
-An interval that reaches zero is within noise: the order of those models may be chance.
+If an interval reaches zero, the difference is within noise: the order of those models may be due to chance.
 """
 
 from oddsmith import (

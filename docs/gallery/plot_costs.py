@@ -1,9 +1,8 @@
-"""What decisions cost: over the threshold of a probability, and over the share of rows that are decided.
+"""The cost of decisions against the probability threshold, and against the share of rows decided.
 
-A missed tumour costs ten false alarms, so the right threshold is 1/11 if the probabilities are right. On these 284
-rows the curve happens to be lowest elsewhere (the ring), by less than the standard error of the difference: a
-threshold that is read off a curve follows its noise. On the right, rows that the model is least sure of are left to a
-person.
+A missed tumour costs as much as ten false alarms, so the optimal threshold is 1/11 if the probabilities are calibrated.
+On these 284 rows the curve happens to be lowest elsewhere (the ring), by less than the standard error of the
+difference: a threshold read off a curve follows its noise. On the right, the most uncertain rows are left to a person.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Gaussian classes: one covariance for all, one for each, and two classes that share theirs.
+"""Gaussian classes: one covariance for all, one for each, and one shared by two classes.
 
-Boundaries are straight between classes that share a covariance, and quadrics between those that do not. In brackets:
-the number of parameters.
+Boundaries are straight between classes that share a covariance, and quadrics otherwise. The number of parameters is in
+parentheses.
 """
 
 import numpy as np

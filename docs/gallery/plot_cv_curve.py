@@ -1,7 +1,7 @@
-"""How many columns are worth it: the loss of rows left out along a path of Laplace priors.
+"""Choosing the number of columns: the cross-validated loss along a path of Laplace priors.
 
 To the left of the smallest loss, weights are shrunk too much; to the right, too little. All scales within one standard
-error of it predict about as well, and the smallest of them selects the fewest columns.
+error of it predict about equally well, and the smallest of them selects the fewest columns.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Gradient descent in one dimension: too short a step creeps, a good one arrives, too long a one jumps about.
+"""Gradient descent in one dimension: short steps are slow, good ones converge, long ones oscillate.
 
-The function is the cross-entropy of a logistic regression with one weight. Its slope at each point says which way and
-how far to go.
+The function is the cross-entropy of a logistic regression with one weight. Its slope at each point determines the
+direction and length of the step.
 """
 
 import numpy as np

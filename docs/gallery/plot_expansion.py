@@ -1,7 +1,7 @@
-"""Classes that a line separates and classes that none does, without and with a quadratic expansion.
+"""Linearly separable and inseparable classes, without and with a quadratic expansion.
 
-Where a line is enough the expansion changes little. Around a ring no line helps, and a quadratic finds it. In per cent:
-the samples on their side of the boundary.
+If a line is enough, the expansion changes little. No line separates a ring from its centre, but a quadratic does.
+Percentages: accuracy on the samples.
 """
 
 import numpy as np

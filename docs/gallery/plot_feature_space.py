@@ -1,7 +1,7 @@
-"""Two bumps make classes linearly separable: left the plane of x, right the plane of the two basis functions.
+"""Two radial basis functions make classes linearly separable: the plane of x, and the plane of the basis functions.
 
-No line separates the cluster in the middle from the two outside. Each row has a height on the bump at either centre;
-in the plane of these heights a line does it, and its points are the curve on the left.
+No line separates the cluster in the middle from the two outside. Each row has a value of the basis function at either
+centre; in the plane of these values a line separates the classes, and it corresponds to the curve on the left.
 """
 
 import numpy as np

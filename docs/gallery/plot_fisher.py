@@ -1,6 +1,6 @@
-"""Fisher's discriminant: three kinds of wine in thirteen measurements, seen in two dimensions.
+"""Fisher's discriminant: thirteen measurements of three wines, projected to two dimensions.
 
-K classes leave K − 1 directions. In the plane that keeps the class means apart, a linear rule separates them.
+K classes have K − 1 directions. In the plane that best separates the class means, a linear rule separates the wines.
 """
 
 from oddsmith import FisherDiscriminant, GaussianClassifier

@@ -1,8 +1,8 @@
-"""Projected on the line of their means two classes overlap; on the direction of Fisher and least squares hardly.
+"""Two classes overlap when projected onto the line of their means, but hardly along Fisher's direction.
 
-Fisher's discriminant and least squares with the targets N/N₁ and −N/N₂ have the same direction. The arrow is the axis
-that rows are projected on, thin lines show how for some of them, and the dashed line is the boundary: it is
-perpendicular to the arrow.
+Fisher's discriminant and least squares with the targets N/N₁ and −N/N₂ have the same direction. The arrow is the
+projection axis, thin lines show some of the projections, and the dashed line is the boundary, perpendicular to the
+arrow.
 """
 
 import numpy as np

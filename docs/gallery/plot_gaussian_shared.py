@@ -1,7 +1,7 @@
-"""Two Gaussian classes of one covariance: the boundary is a line, but not perpendicular to the line of the means.
+"""Two Gaussian classes with a shared covariance: the boundary is a line, not perpendicular to that of the means.
 
-The ellipses hold half and nine tenths of each class. The weights are the difference of the means, turned by the inverse
-of the covariance.
+The ellipses contain 50% and 90% of each class. The weights are the inverse covariance times the difference of the
+means.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""The logistic curve as growth: as an exponential at first, then slower, up to what there is room for.
+"""The logistic curve as growth: exponential at first, then slower, up to a limit.
 
-Left: bacteria on a dish against growth without a limit, which cannot be told apart at first. Right: how two inventions
-spread; the share of those who have them is a sigmoid of time, and its logit is a line.
+Left: bacteria on a dish and unlimited growth, which look the same at first. Right: the spread of two inventions; the
+share of owners is a sigmoid of time, and its logit is a line.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Rows on which a fit depends: far out in the data (leverage), and not where the model says (residual).
+"""Influential rows: far from the other rows (leverage), and poorly predicted (residual).
 
-The area is Cook's distance, how far the weights move without the row. Row 0 was put there by hand.
+The area shows Cook's distance, how far the weights move without the row. Row 0 was added by hand.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Laplace's approximation: a Gaussian at the mode, with the curvature there.
 
-The density is a Gaussian times a sigmoid, which is skew. Minus the logarithm of the approximation is a parabola that
-touches at the mode.
+The density is a Gaussian times a sigmoid, which is skewed. The negative logarithm of the approximation is a parabola
+that touches that of the density at the mode.
 """
 
 import numpy as np

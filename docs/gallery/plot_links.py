@@ -1,6 +1,6 @@
 """The logistic sigmoid and the Gaussian cdf.
 
-With activations scaled so that both are as steep at zero, they differ in the tails alone: the Gaussian's are thinner.
+Scaled to the same slope at zero, they differ only in the tails: the Gaussian's are thinner.
 """
 
 from oddsmith.plots import LinkDisplay

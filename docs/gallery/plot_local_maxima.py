@@ -1,7 +1,7 @@
-"""Gradient ascent climbs the hill that it starts on: two starts, two maxima, of which one is the higher.
+"""Gradient ascent finds the nearest maximum: two starts lead to two maxima, one higher than the other.
 
-The function is a sum of two bumps. The log likelihood of logistic regression has no such hills: any start leads to
-its only maximum.
+The function is a sum of two Gaussians. The log likelihood of logistic regression is concave: every start leads to its
+only maximum.
 """
 
 import numpy as np

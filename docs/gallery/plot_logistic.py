@@ -1,6 +1,6 @@
-"""Logistic regression: how many moths a dose of poison kills, in shares seen and in probabilities fitted.
+"""Logistic regression: the share of moths killed by a dose of poison, observed and fitted.
 
-Twenty moths had each dose. The log odds are linear in the logarithm of the dose, and the females survive more.
+Each dose was given to twenty moths. The log odds are linear in the log dose, and more females survive.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Naive Bayes adds up: what each column of one penguin says about its species, and the sum.
+"""Naive Bayes: the log odds of a penguin's species are the sum of the contributions of its columns.
 
-Bars are log odds for Gentoo against Adelie. A missing value says nothing, and has no bar.
+Bars are log odds of Gentoo against Adelie. A missing value contributes nothing and has no bar.
 """
 
 import numpy as np

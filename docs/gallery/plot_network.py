@@ -1,7 +1,7 @@
-"""A network of logistics: two logistic units feed a third, and together they do what none of them can alone.
+"""A network of logistic units: two feed a third, and together they solve what none can alone.
 
-Each unit is a logistic regression on what reaches it. On the right, the exclusive or: every hidden unit draws a line,
-and the last one combines their answers.
+Each unit is a logistic regression on its inputs. On the right, the exclusive or: every hidden unit draws a line, and
+the output unit combines them.
 """
 
 import numpy as np

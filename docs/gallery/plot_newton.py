@@ -1,6 +1,6 @@
-"""Newton–Raphson in one dimension: each step goes to the lowest point of the parabola that touches the function.
+"""Newton–Raphson in one dimension: each step goes to the minimum of the osculating parabola.
 
-Dashed: the parabolas at the first points. The error is about squared in each step.
+Dashed: the parabolas at the first points. Each step roughly squares the error.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Linear regression by Newton: a sum of squares is a paraboloid, so one step from anywhere ends at its lowest point.
+"""Linear regression by Newton: a sum of squares is a paraboloid, so one step from anywhere reaches its minimum.
 
-Gradient descent on the same function needs many.
+Gradient descent on the same function needs many steps.
 """
 
 import numpy as np

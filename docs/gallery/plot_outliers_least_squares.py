@@ -1,6 +1,6 @@
-"""Rows far on the right side of the boundary turn that of least squares, not that of logistic regression.
+"""Rows far on the correct side rotate the boundary of least squares, but not of logistic regression.
 
-To least squares a target of one is missed by an activation of seven as by one of minus five.
+Least squares penalises an activation of seven for a target of one as much as an activation of minus five.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""A few wrong labels far from the boundary: probit regression minds them more than logistic regression.
+"""A few wrong labels far from the boundary affect probit regression more than logistic regression.
 
-The tails of the Gaussian are thin, so that one row on the far wrong side costs the square of its distance.
+The tails of the Gaussian are thin, so a row far on the wrong side costs the square of its distance.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""How many parameters two classes of D columns take, and what they buy.
+"""The number of parameters for two classes of D columns, and the error that they achieve.
 
-Left: to describe the densities takes a square of D, the boundary alone D + 1. Right: on Gaussian classes, for which
-it is made, the generative model needs fewer rows; both end at the same error.
+Left: densities need O(D²) parameters, the boundary alone D + 1. Right: on Gaussian classes, where its assumptions hold,
+the generative model needs fewer rows; both reach the same error.
 """
 
 import numpy as np

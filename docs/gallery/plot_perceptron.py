@@ -1,7 +1,6 @@
-"""The perceptron takes any line that separates the classes; logistic regression with a prior knows one best.
+"""The perceptron finds any separating line; logistic regression with a prior has a unique optimum.
 
-On the left the rows are visited in other orders, and each ends with another boundary. The one on the right does not
-depend on any order.
+On the left, each order of the rows gives a different boundary. The boundary on the right does not depend on the order.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""The maximum likelihood fit: a mean for each class, and the scatters of the classes averaged by their shares.
+"""The maximum likelihood fit: a mean for each class, and the pooled covariance.
 
-Dashed: the scatter of each class by itself. Solid: the average, which is the same at every mean. The ellipses are at
-two standard deviations.
+Dashed: the covariance of each class. Solid: the pooled covariance, the average weighted by class shares, drawn at every
+mean. The ellipses are at two standard deviations.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""The posterior of two weights after 0, 5 and 60 rows: grey is the truth, lines are Laplace's Gaussian.
+"""The posterior of two weights after 0, 5 and 60 rows: exact (grey) and Laplace's approximation (lines).
 
-It becomes narrower and more Gaussian with each row. The cross is the weights that made the data.
+It becomes narrower and more Gaussian with each row. The cross marks the weights that generated the data.
 """
 
 import numpy as np

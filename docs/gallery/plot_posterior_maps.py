@@ -1,6 +1,6 @@
 """Posterior maps: where each class is probable (white) and where it is not (black).
 
-The same model as in the figure of its decision regions; each map shows one class, and the three add up to white.
+The same model as in the figure of decision regions; each map shows one class, and the three add up to white.
 """
 
 from oddsmith import LogisticRegression

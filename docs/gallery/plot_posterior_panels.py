@@ -1,7 +1,7 @@
-"""Gaussian classes and their posterior probabilities: two classes with one covariance, three of which two share theirs.
+"""Gaussian classes and their posteriors: two classes with one covariance, and three of which two share one.
 
 Left: contours of the densities at one and two standard deviations. Right: the posterior of each class as colour, and
-the boundaries in white. Green and red share a covariance, so there is a line between them; blue has its own.
+the boundaries in white. Green and red share a covariance, so the boundary between them is a line; blue has its own.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Three classes with a quadratic expansion, by maximum likelihood and with a prior of width σ = 2.
+"""Three classes with a quadratic expansion, by maximum likelihood and with a prior of scale σ = 2.
 
-Few samples are separable in many dimensions: the likelihood grows without end and its map is black and white. The prior
-keeps the weights short, and the map grey where there is doubt.
+Few samples in many dimensions are separable: the likelihood grows without bound, and its map is black and white. The
+prior keeps the weights small, and the map grey where the class is uncertain.
 """
 
 import warnings

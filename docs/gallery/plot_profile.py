@@ -1,7 +1,6 @@
-"""The profile of a likelihood is no parabola: its interval is longer on one side.
+"""A profile likelihood is not a parabola: its interval is asymmetric.
 
-Wald's interval takes the curvature at the estimate for the whole. With few rows the likelihood-ratio interval is the
-one to trust.
+Wald's interval uses only the curvature at the estimate. With few rows, the likelihood-ratio interval is more reliable.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """A covariance for each class: the boundary is an ellipse around the narrower class, a hyperbola, or a parabola.
 
-The sign of the determinant of the quadratic part tells which: positive, negative, or near zero.
+The sign of the determinant of the quadratic part determines which: positive, negative, or near zero.
 """
 
 import numpy as np

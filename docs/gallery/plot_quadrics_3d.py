@@ -1,7 +1,7 @@
 """Boundaries of two Gaussian classes of three columns: a plane, an ellipsoid, a hyperboloid and a paraboloid.
 
-One covariance gives a plane; a covariance for each class gives a quadric. Its kind is in the signs of the eigenvalues
-of the quadratic part: none, all of one sign, both signs, or one that is zero.
+A shared covariance gives a plane; a covariance for each class gives a quadric. The signs of the eigenvalues of its
+quadratic part determine its type: all of one sign, both signs, or one that is zero.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""The reliability diagram: naive Bayes is too sure, logistic regression says what happens.
+"""The reliability diagram: naive Bayes is overconfident, logistic regression is calibrated.
 
-Correlated columns are counted twice by naive Bayes. The bands are where the frequency may be, given the rows in a bin.
+Naive Bayes counts correlated columns twice. The bands are intervals of the frequency, given the rows in a bin.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Residuals show what a model misses: a quadratic effect, left out on the left and fitted on the right.
+"""Residuals reveal a missing quadratic effect: omitted on the left, fitted on the right.
 
-Single residuals of two classes lie on two curves. Their means in bins stay within two standard errors of zero if the
-model is right.
+Individual residuals of two classes lie on two curves. Their means in bins stay within two standard errors of zero if
+the model is correct.
 """
 
 import numpy as np

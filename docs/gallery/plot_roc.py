@@ -1,6 +1,6 @@
-"""ROC and precision–recall curves of two models on rows that they have not seen.
+"""ROC and precision–recall curves of two models on held-out rows.
 
-A curve that is above another everywhere belongs to the better ranking; grey lines are a guess.
+If one curve is above another everywhere, its model ranks better; grey lines are random guessing.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""One column in other units: gradient descent creeps along a valley, and walks straight in after scaling.
+"""One column in other units: gradient descent is slow along the valley, and direct after scaling.
 
-Above: the second column is five times larger than the first. Below: both have the standard deviation one. The axes
-have one scale, so each step leaves its contour at a right angle.
+Above: the second column is five times larger than the first. Below: both have standard deviation one. The axes have
+equal scales, so each step is perpendicular to its contour.
 """
 
 import numpy as np

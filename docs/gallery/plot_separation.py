@@ -1,7 +1,7 @@
-"""Separated classes: the log likelihood climbs for ever, and Jeffreys' prior gives it a summit.
+"""Separated classes: the log likelihood grows for ever, and Jeffreys' prior gives it a maximum.
 
-Left: a point between 2 and 3 tells the classes apart, so every steeper curve is more likely. Right: the log likelihood
-over the slope has no maximum; with Jeffreys' prior it has one (dotted), and where classes overlap, too.
+Left: a threshold between 2 and 3 separates the classes, so every steeper curve is more likely. Right: the log
+likelihood has no maximum in the slope; it has one with Jeffreys' prior (dotted), and if the classes overlap.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Stochastic gradient descent wanders, but arrives at the neighbourhood of the optimum in one pass over the data.
+"""Stochastic gradient descent is noisy, but reaches the neighbourhood of the optimum in one pass over the data.
 
-Both begin at the same point and see every row once: four hundred steps of one row each, or one step of them all. The
-cross is the optimum, around which the small steps go on.
+Both start at the same point and use every row once: four hundred steps of one row each, or one step of all rows. The
+cross is the optimum, around which the small steps continue.
 """
 
 import numpy as np

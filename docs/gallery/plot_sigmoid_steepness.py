@@ -1,6 +1,6 @@
 """The longer the weight vector, the steeper the sigmoid across the boundary.
 
-The direction of w turns the boundary, its length says how sure the model is near it.
+The direction of w orients the boundary; its length determines how certain the model is near it.
 """
 
 from oddsmith.plots import LinkDisplay

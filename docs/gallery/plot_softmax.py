@@ -1,4 +1,4 @@
-"""Softmax: each class has a linear function, and the largest of them has the largest probability.
+"""Softmax: each class has a linear function, and the largest gives the most probable class.
 
 Above: the functions of three Gaussian classes with one variance. Below: their softmax. Boundaries are where the two
 largest lines cross.

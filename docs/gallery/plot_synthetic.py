@@ -1,4 +1,4 @@
-"""Data that a model makes: penguins that were measured, and penguins drawn from Gaussian classes fitted to them.
+"""Synthetic data: measured penguins, and penguins sampled from the fitted Gaussian classes.
 
 A generative model is easy to criticise: its samples should look like the data.
 """

@@ -1,7 +1,7 @@
-"""The log likelihood over the iterations of three solvers, and how far the objective is from its optimum.
+"""The log likelihood of three solvers against the iteration, and the distance of the objective from its optimum.
 
-Newton's method is there in a few iterations, its digits doubling in each; gradient descent needs
-more than a hundred passes over the data.
+Newton's method converges in a few iterations, each of which doubles the number of correct digits; gradient descent
+needs more than a hundred passes over the data.
 """
 
 import warnings

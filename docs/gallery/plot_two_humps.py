@@ -1,7 +1,7 @@
-"""A class density with two humps, and a posterior that knows nothing of them.
+"""A class density with two modes, which the posterior does not show.
 
-Above: the left hump of class 1 is where class 2 has no density, so it does not matter to the posterior (below), which
-is nearly a sigmoid. A discriminative model describes only what matters.
+Above: class 2 has no density at the left mode of class 1, so that mode does not affect the posterior (below), which is
+nearly a sigmoid. A discriminative model describes only the posterior.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""The predictive distribution knows where there was no data.
+"""The predictive distribution is uncertain where there was no data.
 
-Bright is uncertain: along the boundary, and more the farther it is from the samples. The lines are probabilities with
-the weights integrated out; they fan out where a single weight vector would keep them parallel.
+Bright means uncertain: along the boundary, and increasingly so far from the samples. The lines are probabilities with
+the weights integrated out; they fan out, whereas a single weight vector would give parallel lines.
 """
 
 import numpy as np

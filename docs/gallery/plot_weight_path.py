@@ -1,7 +1,7 @@
-"""Weights along a path of Laplace priors: as the scale grows, columns enter one after the other.
+"""Weights along a path of Laplace priors: as the scale grows, columns enter one by one.
 
-Each line is the weight of a column (standardised); the numbers on top count those that are not exactly zero. The lines
-mark the scales of the smallest loss in cross-validation, and of the fewest columns within a standard error of it.
+Each curve is the weight of a standardised column; the numbers on top count the nonzero weights. The vertical lines mark
+the scale of smallest cross-validated loss, and the smallest scale within one standard error of it.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""The width of a prior: by the evidence, by leave-one-out and by cross-validation.
+"""The scale of a prior by evidence, leave-one-out and cross-validation.
 
-The three agree on the order of magnitude. The evidence needs no rows left out, and leave-one-out no second fit.
+The three agree on the order of magnitude. The evidence needs no held-out rows, and leave-one-out needs no refit.
 """
 
 from sklearn.datasets import load_breast_cancer

@@ -1,8 +1,8 @@
-"""Several classes, worked through: four of them, and three that no lines separate, expanded without and with a prior.
+"""Several classes, worked through: four separable ones, and three with a quadratic expansion, without and with a prior.
 
-Regions, the posterior map of each class (white is high) and the log likelihood over the iterations. By maximum
-likelihood the expanded maps are black and white, which is too sure; a prior of σ = 2 gives smoother ones, and a
-likelihood that is a little lower.
+Regions, the posterior map of each class (white is high) and the log likelihood against the iteration. With maximum
+likelihood, the maps of the expansion are black and white, which is overconfident; a prior of scale σ = 2 gives smoother
+maps and a slightly lower likelihood.
 """
 
 import warnings

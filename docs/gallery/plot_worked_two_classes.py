@@ -1,7 +1,7 @@
 """Two classes, worked through: regions, posterior maps and the log likelihood of each fit.
 
-Separable classes get sharp boundaries (the likelihood pays for certainty, and has no maximum); classes that no line
-separates get small differences and a poor likelihood; with a quadratic expansion these are told apart.
+Separable classes get sharp boundaries (the likelihood rewards certainty, and has no maximum); classes that no line
+separates get weak posteriors and a poor likelihood; a quadratic expansion separates these.
 """
 
 import warnings

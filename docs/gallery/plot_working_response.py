@@ -1,7 +1,7 @@
-"""Iteratively reweighted least squares: each round is a weighted line through a working response.
+"""Iteratively reweighted least squares: each iteration fits a weighted line to a working response.
 
-The area of a point is its weight. Rows near the boundary count most, rows on the far wrong side have large responses
-and small weights, and the line stands still after a few rounds.
+The area of a point is its weight. Rows near the boundary count most, rows far on the wrong side have large responses
+and small weights, and the line converges after a few iterations.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ with style():
                 ax.scatter(x[own], z[own], s=160 * R[own], **look)
             ends = np.array([-4.8, 5.4])
             ax.plot(ends, lines[-1][0] + lines[-1][1] * ends, color=INK, lw=1.6)
-            ax.set(title=f"round {i + 1}", xlabel="x", ylabel="working response z", xlim=ends, ylim=(-14, 16))
+            ax.set(title=f"iteration {i + 1}", xlabel="x", ylabel="working response z", xlim=ends, ylim=(-14, 16))
             ax.label_outer()
 model = LogisticRegression(solver="newton").fit(x[:, None], t)
 figure_legend(axes[0])

@@ -1,7 +1,7 @@
-"""Gradient descent zigzags through a narrow valley; Newton's method walks to the bottom.
+"""Gradient descent zigzags through a narrow valley; Newton's method goes straight to the bottom.
 
-Both minimise the same cross-entropy of a logistic regression with two weights on correlated columns. The axes have
-one scale, so each gradient step leaves its contour at a right angle.
+Both minimise the cross-entropy of a logistic regression with two weights on correlated columns. The axes have equal
+scales, so each gradient step is perpendicular to its contour.
 """
 
 import numpy as np

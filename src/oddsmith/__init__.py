@@ -1,6 +1,6 @@
-"""oddsmith: probabilistic linear classification, from one fold of an additive statistic and a small solve.
+"""oddsmith: probabilistic linear classification by one fold of an additive statistic and a small solve.
 
-Public names are imported when they are first used, so that ``import oddsmith`` is quick.
+Public names are imported on first use, so that ``import oddsmith`` is quick.
 
 >>> from oddsmith import LogisticRegression
 >>> LogisticRegression(prior=1.0)
@@ -53,7 +53,7 @@ _NAMES = {
     "records": "record_weights",
     "solvers.general": "gradient_descent newton_raphson",
 }
-"""Public names, by the module that holds them."""
+"""Public names by module."""
 _HOME = {name: f"oddsmith.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 if TYPE_CHECKING:  # the same for type checkers, one module a line

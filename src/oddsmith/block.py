@@ -1,4 +1,4 @@
-"""Some rows, in the form in which every statistic takes them."""
+"""Blocks of rows, the input of every statistic."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Block:
     Parameters
     ----------
     Phi : storage of rows, n × M
-        See `oddsmith.rows`; an array or a CSR matrix is put into the storage that suits it, without a copy.
+        See `oddsmith.rows`; an array or a CSR matrix is wrapped in a suitable storage, without a copy.
     t : integer array of length n
         Class codes 0 … K−1.
     s : array of length n, optional
-        Weights; a row of weight 2 is the row twice, one of weight 0 is not there. ``None`` is all ones.
+        Weights; a row of weight 2 counts twice, a row of weight 0 does not count. ``None`` means all ones.
     offset : array n × C, optional
         Added to the activations of the classes 1 … C against class 0.
     first_row : int
@@ -41,7 +41,7 @@ class Block:
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
     addresses: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
-    """What compiled kernels keep of a block: where its arrays are."""
+    """Cache of the compiled kernels: the addresses of the block's arrays."""
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.Phi, self.t, self.s, self.offset, self.first_row  # addresses are those of this process
@@ -79,11 +79,11 @@ class Block:
         return self.Phi.is_sparse
 
     def weights(self) -> npt.NDArray[np.float64]:
-        """Return the weights, ones where none were given."""
+        """Return the weights, ones if none were given."""
         return np.ones(self.n_rows) if self.s is None else self.s
 
     def concrete(self) -> Block:
-        """Return the block with its rows as one array or one CSR matrix, for sums that read them so."""
+        """Return the block with its rows as one array or one CSR matrix."""
         Phi = self.Phi.concrete()
         return self if Phi is self.Phi else replace(self, Phi=Phi)
 

@@ -1,8 +1,8 @@
 """Symmetric matrices with a large diagonal block: the Hessian of a model with one large factor.
 
-The levels of a factor exclude each other, so their block is diagonal. With D that block, A the one of all other
-coordinates and B between the two, eliminating the levels leaves the Schur complement ``S = A − Bᵀ D⁻¹ B``, which is as
-small as the rest of the model.
+The levels of a factor exclude each other, so their block is diagonal. With D that block, A the block of all other
+coordinates and B the block between them, eliminating the levels leaves the Schur complement ``S = A − Bᵀ D⁻¹ B``, which
+has the size of the rest of the model.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
 VANISHES = 1e-11
-"""Share of a diagonal below which nothing but rounding is left of it."""
+"""Share of a diagonal below which the remainder is only rounding error."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BorderedDiagonal:
     """A symmetric matrix whose coordinates from ``start`` on have a diagonal block.
 
-    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the one between, ``d`` (L) the diagonal.
+    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the block between, ``d`` (L) the diagonal.
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=1)
     >>> H.toarray().tolist()
@@ -81,7 +81,7 @@ class BorderedDiagonal:
         return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + q[self.start : self.stop])
 
     def with_fixed(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
-        """Return the matrix with the rows and columns of fixed coordinates cleared, but for the diagonal."""
+        """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal."""
         r, e = self.rest(fixed), fixed[self.start : self.stop]
         A, B = np.where(r | r[:, None], 0.0, self.A), np.where(r | e[:, None], 0.0, self.B)
         A[r, r] = diagonal
@@ -99,7 +99,7 @@ class BorderedDiagonal:
         return H
 
     def vanishing_combinations(self) -> Array:
-        """Return a basis of the vectors n with H n = 0 (but for rounding), one in each column.
+        """Return a basis of the vectors n with H n = 0 (up to rounding), one per column.
 
         Levels without any rows, whose own column of H is zero, are not listed.
         """
@@ -126,9 +126,9 @@ class BorderedDiagonal:
         return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
 
     def factor(self, *, tol: float = 0.0) -> BorderedFactor:
-        """Factor the matrix by eliminating the diagonal block; rows that depend on others are set aside.
+        """Factor the matrix by eliminating the diagonal block; rows that depend on others are left out.
 
-        With ``tol`` a row of the rest is set aside if less than that is left of its diagonal.
+        With ``tol``, a row of the rest is left out if less than that share of its diagonal remains.
         """
         there = self.d > 0.0
         G = self.B / np.where(there, self.d, 1.0)[:, None]
@@ -142,7 +142,7 @@ class BorderedDiagonal:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BorderedFactor:
-    """A `BorderedDiagonal` that can be solved with: ``G = D⁻¹ B`` and the factor of the Schur complement.
+    """The factor of a `BorderedDiagonal`: ``G = D⁻¹ B`` and the factor of the Schur complement.
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=0)
     >>> H.factor().solve(H @ np.array([1.0, 2.0, 3.0])).round(12).tolist()
@@ -156,12 +156,12 @@ class BorderedFactor:
 
     @cached_property
     def kept(self) -> npt.NDArray[np.bool_]:
-        """Which rows were not set aside."""
+        """Which rows were kept."""
         return self.H.join(self.schur.kept, self.there)
 
     @cached_property
     def complete(self) -> bool:
-        """Whether no row was set aside."""
+        """Whether no row was left out."""
         return bool(self.there.all()) and self.schur.complete
 
     def solve(self, b: Array) -> Array:

@@ -22,13 +22,13 @@ STEPS = {
         "oddsmith compare penguins --target species --missing indicator --ignore year -o penguins.odds"
     ),
     "The best was fitted to all rows. What has it learned?": "oddsmith summary penguins.odds",
-    "How good is it? (On the rows of its fit, so a little too good.)": (
+    "How good is it? (On its training rows, so the scores are slightly optimistic.)": (
         "oddsmith evaluate penguins.odds penguins --target species"
     ),
     "A prediction for each row, with probabilities.": (
         "oddsmith predict penguins.odds penguins --keep species -o predictions.csv"
     ),
-    "A decision only where an error is less likely than one in twenty.": (
+    "Decide only if the probability of an error is below 5%.": (
         "oddsmith decide penguins.odds penguins --reject 0.05 --keep species -o decisions.csv"
     ),
     "The same model without Python.": (
@@ -36,10 +36,10 @@ STEPS = {
     ),
 }
 SHOWN = {".csv": 4, ".sql": 16}
-"""Lines that are shown of what was written."""
+"""Number of lines shown from each file."""
 WIDTH = 100
 LAST = """
-# That was the whole workflow; its files were deleted. For a table of your own, from this folder:
+# That was the whole workflow; its files were deleted. For your own table, from this folder:
 $ .venv/bin/oddsmith fit TABLE.csv --target COLUMN --missing indicator --basis standardize --prior 1 -o model.odds \\
       --report report.html
 $ .venv/bin/oddsmith predict model.odds NEW.csv -o predictions.csv

@@ -1,4 +1,4 @@
-"""One tree of errors and warnings: each says what was found, what was expected and what to try.
+"""Errors and warnings: each message says what was found, what was expected and what to try.
 
 Every class is also the type that a scikit-learn user expects (``ValueError``, ``TypeError``,
 ``NotFittedError``, ``ConvergenceWarning``), so that existing ``except`` clauses keep working.
@@ -18,14 +18,14 @@ from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 
 class OddsmithError(Exception):
-    """The root of all errors of this library."""
+    """Base class of all oddsmith errors."""
 
 
 class InvalidInputError(OddsmithError, ValueError):
-    """The data or an argument has a value that cannot be used.
+    """The data or an argument has an invalid value.
 
-    ``row`` is the number of the row that it stands in, from 0 on, where there is one: whoever knows where the rows come
-    from says so in terms of that place.
+    ``row`` is the number of the offending row, from 0, if there is one. Code that knows the source of the rows can
+    replace it by a place in that source with `at`.
 
     >>> str(InvalidInputError("Column 'x' has a missing value, the first in row 3.", row=3).at("line 5"))
     "Column 'x' has a missing value, the first in line 5."
@@ -36,7 +36,7 @@ class InvalidInputError(OddsmithError, ValueError):
         self.row = row
 
     def at(self, place: str) -> InvalidInputError:
-        """Return the error with the place of its row in the words of its source."""
+        """Return the error with its row number replaced by a place in the source."""
         return InvalidInputError(str(self).replace(f"in row {self.row}", f"in {place}"))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -44,7 +44,7 @@ class InvalidInputError(OddsmithError, ValueError):
 
 
 class UnavailableError(InvalidInputError, AttributeError):
-    """An attribute that this fit does not have, though others of its kind do: ``hasattr`` says False.
+    """An attribute that other fits of the class have is missing from this one: ``hasattr`` returns False.
 
     >>> from oddsmith import LogisticRegression
     >>> hasattr(LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]), "log_evidence_")  # no prior
@@ -53,15 +53,15 @@ class UnavailableError(InvalidInputError, AttributeError):
 
 
 class InvalidTypeError(OddsmithError, TypeError):
-    """The data or an argument is of a type that cannot be used."""
+    """The data or an argument has an unsupported type."""
 
 
 class NeedsMemoryError(InvalidInputError, InvalidTypeError):
-    """Rows in memory are needed, and the data is in pieces, wherever it lies."""
+    """The method needs all rows in memory, but the data is read in pieces (files, Dask, Spark)."""
 
 
 class UnknownNameError(InvalidInputError):
-    """A name is not registered; the message lists those that are.
+    """A name is not registered; the message lists the registered ones.
 
     >>> raise UnknownNameError("solver", "newtn", ["newton", "sgd"])
     Traceback (most recent call last):
@@ -76,24 +76,24 @@ class UnknownNameError(InvalidInputError):
         self._given = (what, found, names)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # An exception is made again from its message alone, unless it says otherwise: it may come from a worker.
+        # Unpickling (from a worker process) would otherwise call the constructor with the message alone.
         return type(self), self._given
 
 
 class NotFittedError(OddsmithError, _SklearnNotFittedError):
-    """A fitted model was needed."""
+    """The model is not fitted yet."""
 
 
 class ModelFileError(OddsmithError, ValueError):
-    """A model file cannot be read or written: it is none, is damaged, or comes from a newer version."""
+    """A model file cannot be read or written: it is damaged, from a newer version, or not a model file."""
 
 
 class MessageError(OddsmithError, ValueError):
-    """A request, an answer or a journal cannot be used: it is none, is damaged, or belongs to something else."""
+    """A request, answer or journal is unusable: it is damaged, belongs to another fit, or is some other file."""
 
 
 class OddsmithWarning(UserWarning):
-    """The root of all warnings of this library."""
+    """Base class of all oddsmith warnings."""
 
 
 class ConvergenceWarning(OddsmithWarning, _SklearnConvergenceWarning):
@@ -105,19 +105,19 @@ class SeparationWarning(OddsmithWarning, _SklearnConvergenceWarning):
 
 
 class CollinearityWarning(OddsmithWarning):
-    """Columns that are combinations of earlier ones were set aside."""
+    """Some columns are linear combinations of earlier ones; the fit leaves them out."""
 
 
 class FormatWarning(OddsmithWarning):
-    """Text was recognised as numbers, dates or levels: a note on how the data was read."""
+    """Reports how text was interpreted: as numbers, dates or levels."""
 
 
 class LevelsWarning(OddsmithWarning):
-    """A column has very many levels, or as many as there are rows: each has a weight of its own."""
+    """A column has very many levels, or a different one in each row; every level has its own weight."""
 
 
 def caller_level() -> int:
-    """Return the stack level of the first caller that is not of this package: the one that a warning is for."""
+    """Return the stack level of the first caller outside this package, for ``warnings.warn``."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("oddsmith."):
         frame, level = frame.f_back, level + 1
@@ -125,7 +125,7 @@ def caller_level() -> int:
 
 
 def did_you_mean(text: object, names: Iterable[object]) -> str:
-    """Return a hint for an error message: the name that is nearest to a text, whatever its case; empty if none is."""
+    """Return a hint for an error message with the closest name, ignoring case; empty if none is close."""
     from difflib import get_close_matches
 
     known = {str(name).lower(): str(name) for name in names}
@@ -135,7 +135,7 @@ def did_you_mean(text: object, names: Iterable[object]) -> str:
 
 @contextmanager
 def as_input_errors(explain: Callable[[str], str] = str) -> Iterator[None]:
-    """Give errors raised inside (by scikit-learn, say) their place in this tree; ``explain`` words them."""
+    """Convert errors raised inside (by scikit-learn, say) to ours; ``explain`` rewrites the message."""
     try:
         yield
     except OddsmithError:

@@ -21,12 +21,12 @@ REALS = (-np.inf, np.inf)
 
 
 class Link(Protocol):
-    """What a link gives; all functions are elementwise on float64 arrays, and none of them warns.
+    """The interface of a link; all functions are elementwise on float64 arrays, and none of them warns.
 
-    ``domain`` is the open interval of activations whose probability lies inside (0, 1). Outside it a row is
-    impossible whatever its class: both log probabilities are −∞, the probability is the nearer of 0 and 1, and every
-    slope is 0. ``convex`` says whether ``−log f`` and ``−log(1 − f)`` are both convex on the domain, so that
-    a likelihood has no other maximum than the highest.
+    ``domain`` is the open interval of activations whose probability lies inside (0, 1). Outside it, a row is impossible
+    whatever its class: both log probabilities are −∞, the probability is the nearer of 0 and 1, and every slope is 0.
+    ``convex`` says whether ``−log f`` and ``−log(1 − f)`` are both convex on the domain, so that a likelihood has no
+    local maxima.
     """
 
     name: str
@@ -59,7 +59,7 @@ LINKS: Registry[Link] = Registry("link")
 
 
 class _Symmetric(ABC):
-    """A link with ``f(−a) = 1 − f(a)``: what is known of ``log f`` gives ``log(1 − f)`` at ``−a``."""
+    """A link with ``f(−a) = 1 − f(a)``: the functions of ``log f`` give those of ``log(1 − f)`` at ``−a``."""
 
     domain = REALS
 
@@ -159,7 +159,7 @@ class Probit(_Symmetric):
 class Cauchit(_Symmetric):
     """The Cauchy distribution function, ``f(a) = 1/2 + atan(a)/π``, with ``f′ = 1 / (π (1 + a²))``.
 
-    Its tails fall so slowly that ``−log f`` is not convex: a likelihood may have several maxima.
+    Its tails are so heavy that ``−log f`` is not convex: a likelihood may have several maxima.
 
     >>> (LINKS["cauchit"].inverse(np.array([-1e10])) * 1e10).round(6).tolist()
     [0.31831]
@@ -251,7 +251,7 @@ class Cloglog:
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
         """Return ``v (1 − u / (1 − exp(−u)))`` with ``v = u / (exp(u) − 1)``, and ``−u``.
 
-        The bracket is ``−u/2 − (x coth(x) − 1)`` at ``x = u/2``, in which nothing cancels.
+        The parenthesis is ``−u/2 − (x coth(x) − 1)`` at ``x = u/2``, without cancellation.
         """
         u = _rate(a)
         return -self.score(a)[0] * (0.5 * u + numerics.coth_excess(0.5 * u)), -_exp(a)
@@ -293,7 +293,7 @@ class Loglog:
 
 
 class _Bounded:
-    """A link whose domain ends: rows outside are moved inside for the formula, and get their values afterwards."""
+    """A link with a bounded domain: activations outside are moved inside for the formula and corrected afterwards."""
 
     domain: tuple[float, float]
     convex = True

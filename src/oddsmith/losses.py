@@ -1,4 +1,4 @@
-"""Per-row loss, gradient and curvature in the activation: where a likelihood is written down.
+"""Per-row loss, gradient and curvature in the activation: the definition of a likelihood.
 
 For a row with activations ``a`` (C of them, the classes 1 … C against class 0) and class code ``t`` a loss
 gives ``ℓ = −log p(t | a)``, ``∂ℓ/∂a`` and ``∂²ℓ/∂a∂aᵀ``. Written against the array API.
@@ -106,8 +106,8 @@ def logistic_rows(A: Array, t: Codes) -> RowLosses:
 def link_rows(A: Array, t: Codes, link: Link, *, expected: bool = False) -> RowLosses:
     """Two classes through any link ``f``: ``ℓ = −log f(a)`` or ``−log(1 − f(a))``, with its two derivatives.
 
-    ``expected`` gives the curvature that is expected under the model, ``f′² / (f (1 − f))``, in place of the
-    observed one: it is never negative. A row whose activation is outside the link's domain has infinite loss.
+    ``expected`` replaces the observed curvature by its expectation under the model, ``f′² / (f (1 − f))``, which is
+    never negative. A row whose activation is outside the link's domain has infinite loss.
 
     >>> from oddsmith.links import LINKS
     >>> rows = link_rows(np.array([[0.0], [2.0]]), np.array([1, 0]), LINKS["logit"])

@@ -1,7 +1,7 @@
-"""Every stability trick, once.
+"""Numerically stable functions, each defined once.
 
-The functions of an activation are written against the array API, so that they serve NumPy arrays now and
-other array libraries later; the linear algebra is NumPy and SciPy.
+Functions of an activation use the array API, so that they work for NumPy and other array libraries; the linear algebra
+uses NumPy and SciPy.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def inverse_mills(a: Array) -> Array:
 def inverse_mills_excess(a: Array) -> Array:
     """Return ``λ(a) + a`` with full relative precision, ``λ = φ/Φ``.
 
-    Far to the left λ is near −a and the sum cancels; there it is Laplace's continued fraction,
+    For very negative a, λ is near −a and the sum cancels; Laplace's continued fraction is used there,
     ``λ(−x) − x = 1/(x + 2/(x + 3/(x + …)))``.
 
     >>> inverse_mills_excess(np.array([-1e8, 0.0])).round(10).tolist()
@@ -161,7 +161,7 @@ LANCZOS = 10
 
 @dataclass(frozen=True)
 class SpdFactor:
-    """A Cholesky factor of a symmetric matrix scaled to unit diagonal, dependent rows set aside.
+    """A Cholesky factor of a symmetric matrix scaled to unit diagonal, without dependent rows.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
     ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if it is large.
@@ -174,12 +174,12 @@ class SpdFactor:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether no row was set aside."""
+        """Whether no row was left out."""
         return bool(self.kept.all())
 
     @property
     def aliased(self) -> npt.NDArray[np.intp]:
-        """Indices of the rows set aside."""
+        """Indices of the rows left out."""
         return np.flatnonzero(~self.kept)
 
     def solve(self, b: Array) -> Array:
@@ -209,8 +209,8 @@ class SpdFactor:
     def smallest_eigenvalue(self) -> float:
         """A lower bound of the smallest eigenvalue of ``A`` on the kept rows.
 
-        Exact for small matrices. Of others a guess is put to the test, A − 0.7 · guess having a Cholesky factor, too;
-        where it fails, 1 / trace(A⁻¹) will do.
+        Exact for small matrices. For others, a guess is verified: A − 0.7 · guess must have a Cholesky factor;
+        otherwise the bound is 1 / trace(A⁻¹).
         """
         if not self.kept.any():
             return 1.0
@@ -229,7 +229,7 @@ class SpdFactor:
         return float(np.linalg.svd(B, compute_uv=False)[-1] ** 2)
 
     def _likely_smallest(self) -> float:
-        """Return about the smallest eigenvalue, from above, by a few steps of Lanczos with A⁻¹."""
+        """Return an upper estimate of the smallest eigenvalue, by a few Lanczos steps with A⁻¹."""
         v = np.random.default_rng(0).normal(size=len(self.d))
         v /= np.linalg.norm(v)
         before, beta, T = np.zeros_like(v), 0.0, np.zeros((LANCZOS, LANCZOS))
@@ -274,12 +274,12 @@ def _stands_out(L: Array, tol: float) -> bool:
 
 
 def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_] | None = None) -> SpdFactor:
-    """Factor a symmetric positive semi-definite matrix, setting aside rows that depend on earlier ones.
+    """Factor a symmetric positive semidefinite matrix, leaving out rows that depend on earlier ones.
 
-    1. Scale to unit diagonal. 2. Try LAPACK's Cholesky. 3. If a pivot (the share of a row's variance that
-    earlier rows do not explain) falls below ``tol``, or below what rounding makes of a pivot that is zero, go
-    through the rows one by one and set aside those that do. Only rows in ``may_alias`` (default: all) can be set
-    aside. With ``tol=0`` rounding is not asked for: only a pivot that is not positive is set aside.
+    1. Scale to unit diagonal. 2. Try LAPACK's Cholesky. 3. If a pivot (the share of a row's variance that earlier rows
+    do not explain) is below ``tol`` or within rounding error of zero, go through the rows one by one and leave out such
+    rows. Only rows in ``may_alias`` (default: all) can be left out. With ``tol=0``, only rows with a non-positive pivot
+    are left out.
 
     >>> A = np.array([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0], [2.0, 1.0, 2.0]])
     >>> factor = factor_spd(A)
@@ -319,7 +319,7 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
 
 
 def without_traces(scatter: Array, mean: Array, weight: float) -> Array:
-    """Return the scatter with columns zeroed whose spread is nothing but the rounding of their mean.
+    """Return the scatter with columns set to zero whose spread is only the rounding error of their mean.
 
     >>> without_traces(np.array([[1e-20, 0.0], [0.0, 4.0]]), np.array([1e6, 1.0]), 2.0).tolist()
     [[0.0, 0.0], [0.0, 4.0]]
@@ -329,9 +329,9 @@ def without_traces(scatter: Array, mean: Array, weight: float) -> Array:
 
 
 def null_vectors(S: Array, factor: SpdFactor) -> Array:
-    """Return a basis of the combinations of columns that do not vary, M × number of columns set aside.
+    """Return a basis of the constant combinations of columns, M × number of columns left out.
 
-    A column set aside is ``x_j = Σ_i c_i x_i + const`` over those kept, hence ``e_j − Σ_i c_i e_i``.
+    A column left out is ``x_j = Σ_i c_i x_i + const`` over the kept ones, hence ``e_j − Σ_i c_i e_i``.
 
     >>> S = np.array([[1.0, 2.0], [2.0, 4.0]])
     >>> null_vectors(S, factor_spd(S)).tolist()
@@ -344,5 +344,5 @@ def null_vectors(S: Array, factor: SpdFactor) -> Array:
 
 
 def smallest_norm(solution: Array, N: Array) -> Array:
-    """Return the solution without its part in the span of ``N``, which fits as well."""
+    """Return the solution without its component in the span of ``N``, which fits equally well."""
     return solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0] if N.size else solution

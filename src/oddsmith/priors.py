@@ -15,8 +15,8 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry, column_number
 
 PRIORS: Registry[type[Any]] = Registry("prior")
-WIDTHS = ("evidence", "loo", "cv")
-"""The ways in which a width can be found."""
+SCALE_CRITERIA = ("evidence", "loo", "cv")
+"""The methods that select the scale of a prior."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Quadratic:
         return 0.5 * float(np.vdot(delta, slope)), slope
 
     def rounding(self, x: Array) -> float:
-        """Bound the rounding of the gradient, of which large terms may cancel where ``Q`` is no diagonal."""
+        """Bound the rounding error of the gradient, whose large terms may cancel unless ``Q`` is diagonal."""
         if self.Q.ndim == 1:
             return 0.0
         terms = Quadratic(self.mean, np.abs(self.Q)).apply(np.abs(x - self.mean))
@@ -74,7 +74,7 @@ class Quadratic:
     def transformed(self, L: Array | None, d: Array) -> Quadratic:
         """Return the same penalty in coordinates ``x`` with user weights ``(b, w) = (x₀ − Lᵀx′, d x′)``.
 
-        ``d`` scales the weights and ``L`` (or None) is what the intercept loses to the centre.
+        ``d`` scales the weights; ``L`` (or None) is the shift of the intercept that centring the columns causes.
         """
         C, P = self.mean.shape
         if L is None and self.Q.ndim == 1:
@@ -88,7 +88,7 @@ class Quadratic:
 
 
 def _affine_map(scale: Array, shift: Array) -> Array:
-    """Return the matrix that scales weights and adds ``shiftᵀ w`` to the intercept, which stands first."""
+    """Return the matrix that scales the weights and adds ``shiftᵀ w`` to the intercept, which comes first."""
     J = np.diag(np.concatenate([[1.0], scale]))
     J[0, 1:] = shift
     return J
@@ -96,7 +96,7 @@ def _affine_map(scale: Array, shift: Array) -> Array:
 
 @dataclass(frozen=True)
 class Anchored(Quadratic):
-    """A penalty whose ``Q`` is about columns with a centre and scale of their own, and whose mean is in user units."""
+    """A penalty with ``Q`` in the coordinates of separately centred and scaled columns, and the mean in user units."""
 
     center: Array
     scale: Array
@@ -105,7 +105,7 @@ class Anchored(Quadratic):
         C, P = self.mean.shape
         center = np.zeros(P - 1) if L is None else L / d
         mean = linalg.solve_triangular(_affine_map(d, -center * d), self.mean.T, lower=False).T
-        # From the new coordinates to those of Q: differences of centres only.
+        # Map the new coordinates to those of Q; only differences of centres enter.
         G = np.kron(np.eye(C), _affine_map(self.scale * d, (self.center - center) * d))
         return Quadratic(mean, G.T @ self.Q @ G)
 
@@ -118,31 +118,33 @@ class GaussianPrior:
     Parameters
     ----------
     scale : float, "evidence", "loo" or "cv", optional
-        Standard deviation σ of every weight: the penalty is ``½ ‖w − mean‖² / σ²``. A name is the way in which
-        ``LogisticRegression.fit`` finds it: the largest evidence, the smallest leave-one-out loss, or the smallest loss
-        in cross-validation. What was found is in ``prior_``, and how in ``selection_``.
+        Standard deviation σ of every weight: the penalty is ``½ ‖w − mean‖² / σ²``. A string names the criterion by
+        which ``LogisticRegression.fit`` selects σ: the largest evidence, the smallest leave-one-out loss, or the
+        smallest cross-validated loss. ``prior_`` then holds the selected prior, and ``selection_`` the record of the
+        search.
     mean : number or array, optional
         Prior mean; zero if not given.
     covariance : number or array, optional
-        Instead of ``scale``: a variance, a vector of variances, or a matrix. With D columns, a size of D
-        leaves the intercept without a prior and a size of D + 1 covers it (first). With K > 2 classes and a
-        ``reference`` class, (K − 1)(D + 1) covers all classes together, class after class.
+        Replaces ``scale``: a variance, a vector of variances, or a matrix. With D columns, size D leaves the intercept
+        without a prior and size D + 1 includes it (first). With K > 2 classes and a ``reference`` class, size (K − 1)(D
+        + 1) covers all classes jointly, one class after another.
     space : "weights" or "function"
-        What ``scale`` is the width of. ``"function"``, for models whose last basis is a `GaussianKernel`: the function
-        ``f(x) = Σ_j v_j k(x, c_j)`` has the penalty ``½ vᵀK v / σ²`` (its squared norm in the kernel's space), K the
-        kernel between the centres; that is a Gaussian process with covariance ``σ² k`` seen at the centres. The
-        kernel is then whitened, and the model's weights w are those of the whitened columns, ``v = R w``.
+        What the prior is on. ``"function"`` is for models whose last basis is a `GaussianKernel`: the function ``f(x) =
+        Σ_j v_j k(x, c_j)`` has the penalty ``½ vᵀK v / σ²`` (its squared RKHS norm), where K is the kernel matrix of
+        the centres. This is a Gaussian process with covariance ``σ² k``, restricted to the centres. The kernel columns
+        are whitened, and the model's weights w belong to the whitened columns, ``v = R w``.
     groups : "each", "factor", or list of lists of columns (names or numbers), optional
-        With ``scale="evidence"``: a scale for each column (automatic relevance), for each category of a table, or for
-        each group of columns. Those in no group form one more. ``"factor"`` is partial pooling: rare levels are drawn
-        towards zero as far as the levels of their category differ little, as random intercepts of a mixed model at
-        their mode. It is not a mixed model: intervals do not count the uncertainty of the scales.
+        With ``scale="evidence"``: one scale for each column (automatic relevance determination), for each categorical
+        column of a table, or for each listed group. Columns in no group form one more. ``"factor"`` is partial pooling:
+        the less the levels of a category differ, the more rare levels shrink towards zero, as random intercepts of a
+        mixed model do at their mode. It is not a mixed model: intervals ignore the uncertainty of the scales.
     scales : list of numbers, optional
-        The widths that ``"loo"`` and ``"cv"`` try; by default 20 over four decades around the spread of the columns.
+        The candidates for ``"loo"`` and ``"cv"``; by default 20 over four decades, centred by the spread of the
+        columns.
     cv : int, splitter or list of (train, test), optional
-        Folds of ``"cv"``: their number (stratified), a scikit-learn splitter, or the rows themselves.
+        Folds for ``"cv"``: their number (stratified), a scikit-learn splitter, or lists of row numbers.
     one_standard_error : bool
-        With ``"cv"``: the smallest width whose loss is within one standard error of the best.
+        With ``"cv"``: selects the smallest scale whose loss is within one standard error of the best.
 
     >>> GaussianPrior(scale=2.0)
     GaussianPrior(scale=2.0)
@@ -159,7 +161,7 @@ class GaussianPrior:
 
     @property
     def open(self) -> bool:
-        """Whether the width is still to be found."""
+        """Whether the scale is still to be selected."""
         return isinstance(self.scale, str)
 
     def __repr__(self) -> str:
@@ -168,7 +170,7 @@ class GaussianPrior:
     def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
         """Return the penalty for C classes and M columns (plus the intercept, first) in user units.
 
-        With ``symmetric_classes=K`` the weights are those of K classes that sum to zero.
+        With ``symmetric_classes=K``, the weights of the K classes sum to zero.
         """
         Q = self._precision(C, M, joint=not symmetric_classes)
         covered = (Q.ndim == 2 and len(Q) > M + 1) or _diag(Q)[0] > 0
@@ -182,10 +184,10 @@ class GaussianPrior:
                 f"found scale={self.scale!r}, covariance={self.covariance!r}."
             )
         if self.open:
-            if self.scale not in WIDTHS:
-                raise UnknownNameError("way to find the scale of a GaussianPrior", self.scale, WIDTHS)
+            if self.scale not in SCALE_CRITERIA:
+                raise UnknownNameError("criterion for the scale of a GaussianPrior", self.scale, SCALE_CRITERIA)
             raise InvalidInputError(
-                f"GaussianPrior(scale={self.scale!r}) is for LogisticRegression.fit, which finds the width. Here give "
+                f"Only LogisticRegression.fit can select the scale of GaussianPrior(scale={self.scale!r}). Here, give "
                 "a number."
             )
         if self.scale is not None:
@@ -228,18 +230,18 @@ class GaussianPrior:
             sizes = f"{M}" + (f" or {M + 1} (with the intercept)" if covered else "")
             raise InvalidInputError(
                 f"The mean of the GaussianPrior has shape {m.shape}; for this data and covariance it must be a "
-                f"number, of length {sizes}, or {rows} rows of such."
+                f"number, a vector of length {sizes}, or {rows} such vectors."
             )
         return result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inherited(GaussianPrior):
-    """Yesterday's posterior as today's prior: a precision in the coordinates of an earlier fit.
+    """The posterior of an earlier fit as the prior of the next one: a precision in the earlier fit's coordinates.
 
-    ``mean`` is in user units, rows as ``quadratic`` gives them. ``Q`` (CP × CP) is about columns with the centre and
-    scale ``about``, and the contrasts in which a prior is solved: in user units, where a column may lie far from zero,
-    it would lose its digits.
+    ``mean`` is in user units, with rows as ``quadratic`` returns them. ``Q`` (CP × CP) belongs to columns with the
+    centre and scale ``about`` and to the contrasts of the classes. In user units, where a column may lie far from
+    zero, it would lose digits.
     """
 
     Q: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -255,16 +257,16 @@ class Inherited(GaussianPrior):
 @PRIORS.register("jeffreys")
 @dataclass(frozen=True, eq=False)
 class JeffreysPrior:
-    """Jeffreys' prior, ``p(w) ∝ √det I(w)`` with the expected information I: Firth's correction of the bias.
+    """Jeffreys' prior, ``p(w) ∝ √det I(w)`` with the expected information I: Firth's bias reduction.
 
-    The estimate maximises ``log L(w) + ½ log det I(w)``. For logistic and softmax regression that removes the first
-    order of the bias, and it is finite even where the classes are separated. It does not depend on the units of
+    The estimate maximises ``log L(w) + ½ log det I(w)``. For logistic and softmax regression this removes the
+    first-order bias, and the estimate is finite even if the classes are separated. It does not depend on the units of
     the columns.
 
     Parameters
     ----------
     gaussian : None, number or GaussianPrior
-        Another prior that it is multiplied with: ``JeffreysPrior(gaussian=2.5)``.
+        A Gaussian prior to multiply it with: ``JeffreysPrior(gaussian=2.5)``.
 
     References
     ----------
@@ -280,31 +282,30 @@ class JeffreysPrior:
 @PRIORS.register("laplace")
 @dataclass(frozen=True, eq=False, repr=False)
 class LaplacePrior:
-    """A Laplace prior on the weights, under which many of them are exactly zero: the lasso and its relatives.
+    """A Laplace prior on the weights, which sets many of them to exactly zero: the lasso and its relatives.
 
-    Minus the logarithm of its density is ``Σ_j factors_j |w_j| / scale``: a smaller scale leaves fewer weights. The
-    intercept has no prior. The weights are in the user's units, so bring columns to one scale first
-    (``basis=Standardize()``).
+    The penalty is ``Σ_j factors_j |w_j| / scale``: the smaller the scale, the fewer weights remain. The intercept has
+    no prior. The weights are in the user's units, so standardise the columns first (``basis=Standardize()``).
 
     Parameters
     ----------
     scale : float or "cv"
-        The scale of the density. ``"cv"`` is for ``LogisticRegression.fit``: the scale with the smallest loss in
-        cross-validation, along a whole path (`regularization_path`). The evidence of a Laplace prior cannot be had from
-        a second derivative, which does not exist at zero: ``"evidence"`` and ``"loo"`` are for a `GaussianPrior`.
+        The scale of the density. With ``"cv"``, ``LogisticRegression.fit`` selects the scale of smallest
+        cross-validated loss along a whole path (`regularization_path`). ``"evidence"`` and ``"loo"`` need a second
+        derivative, which does not exist at zero: only a `GaussianPrior` has them.
     groups : "factor", "class", or list of lists of columns (names or numbers), optional
-        The group lasso: the weights of a group are all zero or all not, and its penalty is
-        ``√size ‖w_group‖ / scale``. ``"factor"``: all levels of a category together. ``"class"``, for more than two
-        classes: a column's weights of all classes together, ``‖w_j‖ / scale``. Columns in no group stand alone.
+        The group lasso: the weights of a group are either all zero or all nonzero, and the penalty of a group is
+        ``√size ‖w_group‖ / scale``. ``"factor"`` groups the levels of each category. ``"class"``, for more than two
+        classes, groups a column's weights over all classes, ``‖w_j‖ / scale``. A column in no group is its own group.
     gaussian : float, optional
-        Standard deviation of a Gaussian prior beside it, the elastic net: the penalty ``½ Σ_j w_j² / gaussian²`` is
-        added.
+        Standard deviation of an additional Gaussian prior (the elastic net): adds the penalty ``½ Σ_j w_j² /
+        gaussian²``.
     factors : array, optional
-        A factor for each column (0 leaves a column free); one by default.
+        Penalty factor of each column; 0 leaves a column unpenalised. Default: 1.
     cv : int, splitter or list of (train, test)
-        Folds of ``"cv"``.
+        Folds for ``"cv"``.
     one_standard_error : bool
-        With ``"cv"``: the smallest scale whose loss is within one standard error of the best.
+        With ``"cv"``: selects the smallest scale whose loss is within one standard error of the best.
 
     References
     ----------
@@ -327,7 +328,7 @@ class LaplacePrior:
 
     @property
     def open(self) -> bool:
-        """Whether the scale is still to be found."""
+        """Whether the scale is still to be selected."""
         return isinstance(self.scale, str)
 
     def checked(self) -> LaplacePrior:
@@ -335,15 +336,18 @@ class LaplacePrior:
         if self.open:
             if self.scale != "cv":
                 raise InvalidInputError(
-                    f"The scale of a LaplacePrior is a positive number or 'cv', found {self.scale!r}. Its evidence and "
-                    "leave-one-out loss cannot be had from a second derivative, which does not exist at zero."
+                    f"The scale of a LaplacePrior must be a positive number or 'cv', found {self.scale!r}. Evidence "
+                    "and "
+                    "leave-one-out loss need a second derivative, which does not exist at zero."
                 )
-            raise InvalidInputError("LaplacePrior(scale='cv') is for LogisticRegression.fit, which finds the scale.")
+            raise InvalidInputError(
+                "Only LogisticRegression.fit can select the scale of LaplacePrior(scale='cv'). Give a number."
+            )
         return replace(self, scale=_positive(self.scale, "scale", "LaplacePrior"))
 
     @property
     def ridge(self) -> GaussianPrior | None:
-        """The Gaussian prior beside it."""
+        """The additional Gaussian prior."""
         return None if self.gaussian is None else GaussianPrior(_positive(self.gaussian, "gaussian", "LaplacePrior"))
 
     def strengths(self, M: int) -> Array:
@@ -353,13 +357,14 @@ class LaplacePrior:
         found = _numeric(self.factors, "factors", "LaplacePrior")
         if found.shape != (M,) or (found < 0.0).any():
             raise InvalidInputError(
-                f"The factors of a LaplacePrior are a number of at least 0 for each of the {M} columns; found shape "
-                f"{found.shape}" + (f", the smallest {found.min():g}." if found.size else ".")
+                f"The factors of a LaplacePrior must be a number of at least 0 for each of the {M} columns; found "
+                "shape "
+                f"{found.shape}" + (f", smallest value {found.min():g}." if found.size else ".")
             )
         return found
 
     def column_groups(self, names: Sequence[str], levels: Mapping[str, Sequence[int]]) -> list[list[int]]:
-        """Return the groups of columns, none for ``groups=None`` and ``"class"``; ``levels`` are those of factors."""
+        """Return the groups of columns, none for ``groups=None`` and ``"class"``; ``levels``: factor → its columns."""
         if self.groups is None or self.groups == "class":
             return []
         if isinstance(self.groups, str):
@@ -369,7 +374,7 @@ class LaplacePrior:
         known, found = {str(name): j for j, name in enumerate(names)}, []
         for group in self.groups:
             if isinstance(group, str):
-                raise InvalidTypeError(f"A group of a LaplacePrior is a list of columns, found {group!r}.")
+                raise InvalidTypeError(f"A group of a LaplacePrior must be a list of columns, found {group!r}.")
             found.append([column_number(column, known, "a group") for column in group])
         flat = [j for group in found for j in group]
         if len(set(flat)) < len(flat):
@@ -389,14 +394,14 @@ def _positive(value: object, what: str, of: str) -> float:
 
 
 def _shown(prior: Any) -> str:
-    """Return a prior as it is written, with what differs from its defaults."""
+    """Return the repr of a prior, without arguments that equal their defaults."""
     given = {f: repr(getattr(prior, f.name)) for f in fields(prior)}
     shown = [f"{f.name}={value}" for f, value in given.items() if value != repr(f.default)]
     return f"{type(prior).__name__}({', '.join(shown)})"
 
 
 def split_prior(prior: object) -> tuple[GaussianPrior | None, bool]:
-    """Return the Gaussian part of a prior, and whether Jeffreys' is a part of it.
+    """Return the Gaussian part of a prior, and whether it includes Jeffreys' prior.
 
     >>> split_prior(JeffreysPrior())
     (None, True)
@@ -417,9 +422,9 @@ def as_prior(prior: object) -> GaussianPrior | None:
     if prior is None or isinstance(prior, GaussianPrior):
         return prior
     if isinstance(prior, LaplacePrior):
-        raise InvalidTypeError("A LaplacePrior is for LogisticRegression.fit alone. Use a GaussianPrior or a number.")
+        raise InvalidTypeError("A LaplacePrior works in LogisticRegression.fit only. Use a GaussianPrior or a number.")
     if isinstance(prior, JeffreysPrior):
-        raise InvalidTypeError("A JeffreysPrior is for LogisticRegression.fit alone. Use a GaussianPrior or a number.")
+        raise InvalidTypeError("A JeffreysPrior works in LogisticRegression.fit only. Use a GaussianPrior or a number.")
     if isinstance(prior, bool | str | complex) or not np.isscalar(prior):
         raise InvalidTypeError(
             f"prior must be None, a positive number (the standard deviation σ of the weights) or a GaussianPrior; "
@@ -438,7 +443,7 @@ def _numeric(value: object, what: str, of: str = "GaussianPrior") -> Array:
     except (TypeError, ValueError):
         raise InvalidTypeError(f"The {what} of a {of} must be numeric, found {value!r}.") from None
     if not np.all(np.isfinite(result)):
-        raise InvalidInputError(f"The {what} of a {of} holds NaN or infinite values.")
+        raise InvalidInputError(f"The {what} of a {of} contains NaN or infinite values.")
     return result
 
 

@@ -1,6 +1,6 @@
-"""What is asked of objects that come from elsewhere: other libraries' classifiers, labels of any type, input unchecked.
+"""Protocols of external objects: other libraries' classifiers, labels of any type, unchecked input.
 
-``object`` is the type of what a user gives and nobody has checked yet.
+``object`` is the type of unchecked user input.
 """
 
 from __future__ import annotations

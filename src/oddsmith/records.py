@@ -29,7 +29,7 @@ NUMBERS = (int, float, np.number)
 
 
 def aligned_row(cells: list[str], text: list[bool], tag: str = "td") -> str:
-    """Return a row of an HTML table: cells that are ``text`` to the left, numbers to the right.
+    """Return a row of an HTML table, with cells marked ``text`` aligned left and the others right.
 
     >>> aligned_row(["a", "1"], [True, False])
     '<tr><td style="text-align:left">a</td><td style="text-align:right">1</td></tr>'
@@ -39,7 +39,7 @@ def aligned_row(cells: list[str], text: list[bool], tag: str = "td") -> str:
 
 
 class Table:
-    """A mixin: whatever has ``to_dict()`` (column → list) also prints, renders and becomes a data frame."""
+    """A mixin that gives a class with ``to_dict()`` (column → list) a printed table, HTML and data frames."""
 
     title: str = ""
     most_rows: ClassVar[int] = 1000
@@ -87,27 +87,27 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Table):
-    """How far from the optimum a result can be.
+    """A bound on the distance of a result from the optimum.
 
     Attributes
     ----------
     converged : bool
-        Whether ``gap`` is below the tolerance asked for.
+        Whether ``gap`` is below the requested tolerance.
     gap : float
-        Upper bound on objective − optimum (a sum over rows); infinite if none could be given.
+        Upper bound on objective − optimum (a sum over rows); infinite if no bound is known.
     gradient_norm : float
-        Length of the gradient with columns scaled to unit spread.
+        Norm of the gradient, with columns scaled to unit spread.
     condition : float
         Condition number (in the 1-norm, estimated) of the Hessian scaled to unit diagonal, or of the curvature that
         bounds it from below; NaN where neither is formed.
     passes : int
         Passes over the whole data.
     rigorous : bool
-        Whether ``gap`` is a proven bound (self-concordance of the logistic loss) or an estimate.
+        Whether ``gap`` is a proven bound (by self-concordance of the logistic loss) rather than an estimate.
     optimum_exists : bool
-        False if the classes are separated and nothing keeps the weights finite.
+        False if the classes are separated and no prior keeps the weights finite.
     method : str
-        What was done, stage by stage.
+        The algorithm, stage by stage.
 
     >>> print(Certificate(converged=True, gap=1e-20, gradient_norm=1e-9, condition=10.0, passes=6))
         converged     True
@@ -146,12 +146,12 @@ _recording: ContextVar[bool] = ContextVar("recording", default=False)
 
 @contextmanager
 def record_weights() -> Iterator[None]:
-    """Let the fits inside keep the weights of every iteration, as ``trace_.weights``.
+    """Record the weights of every iteration of the fits inside the ``with`` block, in ``trace_.weights``.
 
-    For two classes that is iterations × (1 + M), the intercept first; for K classes iterations × K × (1 + M). The
-    weights are in the user's units, whatever the coordinates that the solver works in. A last step that the certificate
-    makes sure of, without a pass to check it, is not in the trace. Fits on other threads (``n_jobs``) do not see
-    that they are inside. Cost: memory for the weights.
+    The shape is iterations × (1 + M) for two classes, intercept first, and iterations × K × (1 + M) for K classes. The
+    weights are in the user's units, whatever coordinates the solver uses. A final step that the certificate covers
+    without another pass is not in the trace. Fits on other threads (``n_jobs``) are not recorded. Cost: memory for the
+    weights.
 
     >>> from oddsmith import LogisticRegression
     >>> with record_weights():
@@ -167,7 +167,7 @@ def record_weights() -> Iterator[None]:
 
 
 def records_weights() -> bool:
-    """Whether the running fit is to keep its weights.
+    """Whether the current fit records its weights.
 
     >>> records_weights()
     False
@@ -177,9 +177,9 @@ def records_weights() -> bool:
 
 @dataclass(frozen=True)
 class Trace(Table):
-    """One row per iteration of a fit; a column is also an attribute (an array).
+    """One row per iteration of a fit; each column is also an attribute (an array).
 
-    ``weights`` is there for a fit inside `record_weights`, and stays out of tables.
+    A fit inside `record_weights` also has ``weights``, which tables leave out.
 
     >>> trace = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1, "newton"), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2, "newton")))
     >>> trace.objective.tolist(), len(trace)
@@ -206,7 +206,7 @@ class Trace(Table):
         return {name: [record[i] for record in self.records] for i, name in enumerate(self.columns) if name != WEIGHTS}
 
     def map_weights(self, function: Callable[[Any], Any]) -> Trace:
-        """Return the trace with the weights of each iteration, where they are kept, put through a function."""
+        """Return the trace with a function applied to the weights of each iteration, if they were recorded."""
         if WEIGHTS not in self.columns:
             return self
         i = self.columns.index(WEIGHTS)

@@ -1,6 +1,6 @@
-"""Names under which links, statistics, engines, solvers and models are found.
+"""Registries of links, statistics, engines, solvers and models by name.
 
-Tests walk these registries, so that nothing registered can skip its checks.
+Tests iterate over these registries, so that nothing registered can skip its checks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def column_number(column: object, known: Mapping[str, int], of: str) -> int:
-    """Return the number of a column that is given by its name or number; ``of`` says what it is a column of.
+    """Return the number of a column given by name or number; ``of`` says in the error where the column was listed.
 
     >>> column_number("b", {"a": 0, "b": 1}, "a group"), column_number(0, {"a": 0, "b": 1}, "a group")
     (1, 0)
@@ -25,12 +25,14 @@ def column_number(column: object, known: Mapping[str, int], of: str) -> int:
             raise UnknownNameError("column", column, list(known))
         return known[column]
     if isinstance(column, bool) or not isinstance(column, SupportsIndex) or not 0 <= int(column) < len(known):
-        raise InvalidInputError(f"A column of {of} is a name or a number from 0 to {len(known) - 1}, found {column!r}.")
+        raise InvalidInputError(
+            f"A column of {of} must be a name or a number from 0 to {len(known) - 1}, found {column!r}."
+        )
     return int(column)
 
 
 class Registry(Generic[T]):
-    """A mapping from a name to a thing of one kind, filled by a decorator.
+    """A mapping from names to objects of one kind, filled by a decorator.
 
     >>> shapes: Registry[type] = Registry("shape")
     >>> @shapes.register("square")
@@ -54,7 +56,7 @@ class Registry(Generic[T]):
         return file_under_name
 
     def later(self, name: str, module: str) -> None:
-        """Say in which module the thing of a name is registered, which is imported when it is first asked for."""
+        """Register ``name`` lazily: ``module`` is imported when the name is first looked up."""
         self._later[name] = module
 
     def __getitem__(self, name: str) -> T:

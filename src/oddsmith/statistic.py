@@ -1,4 +1,4 @@
-"""The contract that everything folds by. READ FIRST.
+"""The contract of statistics, on which every fit is built. READ FIRST.
 
 A statistic is a frozen record of arrays that is *additive over rows*:
 
@@ -9,16 +9,16 @@ A statistic is a frozen record of arrays that is *additive over rows*:
 Its laws, which `oddsmith.testing.check_statistic` tests for every registered statistic:
 
 1. identity: merging with ``zero`` changes nothing;
-2. associativity: how a merge is bracketed does not matter;
-3. order: nor does the order of the parts;
+2. associativity: the grouping of merges does not matter;
+3. order: the order of the parts does not matter;
 4. splitting: the statistic of all rows is the merge of the statistics of the parts;
-5. weights: a row of weight 2 is the row twice, a row of weight 0 is not there (fields of whole numbers count rows);
-6. emptiness: a block of no rows is the identity;
-7. classes: a part that lacks a class is fine.
+5. weights: a row of weight 2 counts twice, a row of weight 0 does not count (integer fields count rows);
+6. emptiness: a block without rows is the identity;
+7. classes: a part may lack a class.
 
-Sums, never means of sums; no number of rows beforehand; accumulators in float64 whatever the input. Second
-moments are kept centred and merged pairwise, because raw sums of squares lose every digit on data with a
-large mean. Nothing in a statistic knows where its rows came from.
+A statistic contains sums, never means of sums, in float64 whatever the input, and does not know the number of rows in
+advance. Second moments are kept centred and merged pairwise, because raw sums of squares lose all digits on data with a
+large mean. A statistic does not know where its rows come from.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ S = TypeVar("S", bound="Statistic")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a fold knows before it sees a row: ``M`` columns, ``K`` classes."""
+    """The shape known before any row is read: ``M`` columns, ``K`` classes."""
 
     M: int
     K: int
 
 
 class Statistic(Protocol):
-    """The contract above, as a type. Implementations are frozen dataclasses of arrays."""
+    """The contract above as a type. Implementations are frozen dataclasses of arrays."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -60,7 +60,7 @@ class Statistic(Protocol):
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return parameters under which the laws are to be tested."""
+        """Return parameters for testing the laws."""
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ FIT = ("fit", "data.csv", "-t", "y", "-o", "m.odds")
 GOOD = "a,b,y\n1,2,no\n2,1,yes\n3,5,no\n4,3,yes\n"
 
 BAD_FILES = {
-    "a,b,y\n1,2,no\n2,1\n3,5,yes\n": "line 3 has 2 fields, and the header has 3 (a, b, y)",
+    "a,b,y\n1,2,no\n2,1\n3,5,yes\n": "line 3 has 2 fields, but the header has 3 (a, b, y)",
     'a,b,y\n1,"two\nlines",no\n2,1,yes,more\n': "line 4 has 4 fields",
     "": "'data.csv' cannot be read as CSV: it is empty",
     "a,b,y\n1,2,only\n2,1,only\n": "one class only ('only')",
     "a,b,y\n1,2,no\n2,1,\n3,4,yes\n": "Column 'y', the target, is missing in 1 of 3 rows",
     "a,b,y\n1,,no\n2,1,yes\n3,4,yes\n": "column 'b' has 1 missing values",
-    "a,a,y\n1,2,no\n2,1,yes\n": "two columns of the name 'a'",
+    "a,a,y\n1,2,no\n2,1,yes\n": "two columns named 'a'",
     "a,b,y\n": "'data.csv' has no rows, only the names of columns",
 }
 
@@ -72,7 +72,7 @@ BAD_OPTIONS = {
         "-o",
         "iris.xlsx",
     ): "Unknown format of 'iris.xlsx': 'xlsx'. Known: 'arrow', 'csv', 'jsonl', 'parquet'",
-    ("datasets", "iris", "-o", "nowhere/iris.csv"): "There is no folder",
+    ("datasets", "iris", "-o", "nowhere/iris.csv"): "does not exist. Create it first",
 }
 
 
@@ -93,7 +93,7 @@ BAD_ROWS = {
         "Column 'island' has levels that did not occur in the fit: 'Atlantis'"
     ),
     HEADER: "no rows",
-    HEADER.replace("year", "sex") + FIRST: "two columns of the name 'sex'",
+    HEADER.replace("year", "sex") + FIRST: "two columns named 'sex'",
 }
 
 
@@ -151,7 +151,7 @@ def test_bytes_that_are_no_text_are_refused(run: Any) -> None:
     Path("data.csv").write_bytes("a,y\n1,no\n2,straße\n".encode("latin-1"))
     check(run(*FIT, "--encoding", "utf-8"), "not UTF-8")
     check(run(*FIT, "--encoding", "ebcdic-9"), "Unknown encoding 'ebcdic-9'")
-    check(run(*FIT, "--delimiter", "::"), "is no delimiter")
+    check(run(*FIT, "--delimiter", "::"), "is not a delimiter")
     check(run(*FIT, "--decimal", "'"), "Pass '.' or ','")
     Path("data.parquet").write_bytes(b"PAR1 but no more")
     check(run("fit", "data.parquet", "-t", "y", "-o", "m.odds"), "'data.parquet' cannot be read as PARQUET")

@@ -47,7 +47,7 @@ def test_own_file_is_written_once_and_checked(run: Any) -> None:
     [
         (("check", "21", "abc"), "'abc' is neither a number nor a .py file"),
         (("check", "21", "--jsn", "1"), "'--jsn' is neither a number nor"),
-        (("check", "21", "1"), "asks for 3 numbers (E, g with 2), and you gave 1"),
+        (("check", "21", "1"), "asks for 3 numbers (E, g with 2), but you gave 1"),
         (("check", "21", "none.py"), "There is no file 'none.py'"),
         (("check", "99", "1"), "There is no topic '99'"),
         (("exercise", "newtn"), "Did you mean 'newton'?"),

@@ -168,7 +168,7 @@ def test_small_slips_are_understood(run: Any) -> None:
     assert "Give --ignore again for each column" in run(*FIT, "--ignore", "a,b").err
     assert "The model comes first, and then the data" in run("predict", "t.csv", "m.odds").err
     Path("t.csv").write_bytes("a,churned\nÅland,no\nOslo,yes\n".encode("latin-1"))
-    assert "Excel calls that CSV UTF-8" in run(*FIT, "--encoding", "utf-8").err
+    assert "'CSV UTF-8' in Excel" in run(*FIT, "--encoding", "utf-8").err
 
 
 def test_a_row_that_the_fit_left_out_is_to_be_removed_not_a_column(run: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_row_that_the_fit_left_out_is_to_be_removed_not_a_column(run: Any) -> 
     said = run("predict", "m.odds", "t.csv").err
     assert "Remove these rows, or fit with --missing indicator." in said and "--ignore" not in said
     said = run("fit", "t.csv", "-t", "y", "--missing", "indicator", "-o", "m.odds").err
-    assert "take these rows out of the file, or use --missing drop, which leaves out every row" in said
+    assert "Remove these rows from the file, or use --missing drop, which leaves out every row" in said
 
 
 def test_the_package_runs_as_a_module() -> None:

@@ -27,15 +27,15 @@ def test_lecture_without_a_topic_lists_all(run: Any) -> None:
 def test_lecture_prints_the_topic_with_its_example_as_it_runs(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = run("lecture", "decisions", "--no-open")
     assert ended.code == 0 and ended.err == ""
-    assert ended.out.startswith("35. Decisions under a loss\n\nAct so that the expected loss is smallest")
+    assert ended.out.startswith("35. Decisions under a loss\n\nChoose the action of smallest expected loss")
     assert "    a(x) = arg minₐ ∑ₖ Lₖₐ p(Cₖ | x)\n" in ended.out
     assert "In oddsmith: decide(proba, loss, reject=…), expected_loss" in ended.out
-    assert ">>> decide(proba).tolist()  # all errors alike\n[0, 0, 1]\n" in ended.out
-    assert "Figure: What decisions cost" in ended.out and "--save FILE" in ended.out
+    assert ">>> decide(proba).tolist()  # all errors cost the same\n[0, 0, 1]\n" in ended.out
+    assert "Figure: The cost of decisions" in ended.out and "--save FILE" in ended.out
     assert list(Path().iterdir()) == []
     # What is printed is what happened now, not what stands on the page.
     monkeypatch.setattr("oddsmith.decide", lambda proba, *rest, **more: __import__("numpy").array([7]), raising=False)
-    assert ">>> decide(proba).tolist()  # all errors alike\n[7]\n" in run("lecture", "35", "--no-open").out
+    assert ">>> decide(proba).tolist()  # all errors cost the same\n[7]\n" in run("lecture", "35", "--no-open").out
 
 
 @pytest.mark.parametrize("name", ["figure.png", "figure.svg", "figure.PDF"])

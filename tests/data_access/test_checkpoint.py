@@ -175,7 +175,7 @@ def test_fit_that_fails_leaves_a_journal_to_resume_and_no_lock(tmp_path: Path) -
 
 
 def test_rows_in_memory_need_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="resume= is for files and clusters, and X is in memory"):
+    with pytest.raises(InvalidInputError, match="resume= works with files and clusters only, but X is in memory"):
         LogisticRegression().fit(rows(), "ill", resume=tmp_path / "j")
     assert not list(tmp_path.iterdir())
 

@@ -111,7 +111,7 @@ def test_whoever_asks_is_told_how_far_it_is(tmp_path: Path) -> None:
         found = model.predict_proba(oddsmith.scan(folder, piece_rows=20, progress=progress))
         np.testing.assert_allclose(found, model.predict_proba(inside), rtol=1e-12)
     assert told and told[-1][0] == told[-1][1]
-    with pytest.raises(InvalidInputError, match="resume= is for fit"):
+    with pytest.raises(InvalidInputError, match="resume= works only in fit"):
         oddsmith.write_predictions(model, folder, tmp_path / "p.csv", resume="state")
 
 
@@ -237,7 +237,7 @@ def test_a_model_without_names_reads_columns_by_their_place(tmp_path: Path) -> N
         model.predict_proba(tmp_path / "a.parquet"), model.predict_proba(inside.to_numpy()), rtol=1e-12
     )
     parquet.write_table(table, tmp_path / "b.parquet")
-    with pytest.raises(InvalidInputError, match="3 columns without names, and the data has 5"):
+    with pytest.raises(InvalidInputError, match="3 unnamed columns, but the data has 5"):
         model.predict(tmp_path / "b.parquet")
 
 
@@ -330,8 +330,8 @@ def test_writing_refuses_what_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "taken" / "x").write_text("")
     for target, further, error, text in (
         ("p.xlsx", {}, UnknownNameError, "Unknown format"),
-        ("no/p.csv", {}, InvalidInputError, "There is no folder"),
-        ("taken", {}, InvalidInputError, "is there already"),
+        ("no/p.csv", {}, InvalidInputError, "The folder"),
+        ("taken", {}, InvalidInputError, "already exists"),
         ("p.csv", {"columns": ["nope"]}, InvalidInputError, "no column 'nope' to copy"),
         ("p.csv", {"loss": [[0, 1]]}, InvalidInputError, "loss"),
     ):

@@ -204,7 +204,7 @@ def test_data_that_changes_between_passes_is_refused() -> None:
             pieces = list(super().pieces())
             return iter(pieces if Growing.seen == 1 else pieces[:-1])
 
-    with pytest.raises(InvalidInputError, match="saw 80 rows, and the first one 100"):
+    with pytest.raises(InvalidInputError, match="read 80 rows, but the first one 100"):
         LogisticRegression().fit(Growing(table(100, 2).select("a", "label"), 20), "label")
 
 
@@ -389,7 +389,7 @@ def test_settings_that_the_data_does_not_have_are_named(tmp_path: Any) -> None:
     table(40, 2).select("a", "label").write_parquet(path)
     with pytest.raises(InvalidInputError, match=r"Unknown setting for files 'memroy'. .*'memory'"):
         LogisticRegression().fit(str(path), "label", memroy="1GB")
-    with pytest.raises(TypeError, match="memory: for files and clusters only"):
+    with pytest.raises(TypeError, match="memory: works with files and clusters only"):
         LogisticRegression().fit(np.eye(2), [0, 1], memory="1GB")
 
 

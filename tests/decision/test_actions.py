@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oddsmith import REJECT, decide, decision_regions, expected_loss
 from oddsmith.decision import threshold_for
+from oddsmith.decision.loss import _few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 
 
@@ -228,3 +229,8 @@ def test_probabilities_in_single_precision_are_taken() -> None:
 def test_losses_without_a_threshold_say_why(loss: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         threshold_for(loss)
+
+
+def test_many_names_are_counted_from_the_ninth_on() -> None:
+    assert _few(list("abcdefgh")) == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'"
+    assert _few(list("abcdefghij")).endswith("'h' and 2 more")

@@ -72,7 +72,7 @@ def test_threshold_of_a_model_is_by_its_classes() -> None:
     assert model.threshold_for(loss) == 0.2
     expected = np.where(model.predict_proba(X)[:, 1] > 0.2, "birch", "ash")
     assert model.decide(X, loss).tolist() == expected.tolist()
-    with pytest.raises(InvalidInputError, match="between two classes, and this model has 3"):
+    with pytest.raises(InvalidInputError, match="needs two classes, but this model has 3"):
         fitted(LogisticRegression(), 3)[0].threshold_for()
     with pytest.raises(NotFittedError):
         LogisticRegression().threshold_for()

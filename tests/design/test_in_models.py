@@ -225,7 +225,7 @@ def test_the_left_side_of_a_formula_is_the_target(model: Any) -> None:
         assert np.array_equal(outcome(same, part), outcome(expected, part))
         assert np.array_equal(outcome(given, part), outcome(expected, part))
         assert np.array_equal(outcome(fitted, frame.drop("low")), outcome(expected, part)), "it is not needed later"
-    with pytest.raises(InvalidInputError, match="left side of the formula is 'low', and y='smoke' names another"):
+    with pytest.raises(InvalidInputError, match="left-hand side of the formula is 'low', but y='smoke'"):
         clone(fitted).fit(frame, "smoke")
     with pytest.raises(InvalidInputError, match="y is None"):
         clone(model).set_params(design=Design("age + race")).fit(frame)
@@ -306,7 +306,7 @@ def test_models_of_like_designs_merge() -> None:
         np.testing.assert_allclose(outcome(merge(*parts), frame), outcome(whole, frame), rtol=1e-9)
         other = clone(model).set_params(design=Design(missing="indicator"))
         holes = [clone(other).fit(with_holes(part), "low") for part in (frame[:200], frame[200:])]
-        with pytest.raises(InvalidInputError, match="designs are the same"):
+        with pytest.raises(InvalidInputError, match="designs are equal"):
             merge(*holes)
     with pytest.raises(InvalidInputError, match="With basis functions or a design"):
         GaussianClassifier().fit(frame, "low").sample(3)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -89,9 +90,20 @@ def build(folder: Path, pages: Path) -> str:
     return printed
 
 
+def wait_for(status: Path, seconds: float = 300.0) -> None:
+    """Wait until a build beside the tests has left its status, which must be 0."""
+    end = time.monotonic() + seconds
+    while not status.exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    assert status.exists(), f"The site was not built within {seconds:.0f} seconds."
+    assert status.read_text(encoding="utf-8").strip() == "0", "The site could not be built."
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    if built := os.environ.get("ODDSMITH_SITE"):  # by `make site`, a moment ago
+    if built := os.environ.get("ODDSMITH_SITE"):  # by `make site`, a moment ago or at this moment
+        if status := os.environ.get("ODDSMITH_SITE_STATUS"):
+            wait_for(ROOT / status)
         folder, printed = ROOT / built, (ROOT / "build" / "site.log").read_text(encoding="utf-8")
     else:
         folder = tmp_path_factory.mktemp("site")

@@ -197,10 +197,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "one dimension": (lambda: DaskParts.open(da.ones(3)), "has 1 dimensions, expected 2"),
     "names that are numbers": (lambda: DaskParts.open(lay_out_dask(pd.DataFrame(np.eye(2)), 1)), "columns=str"),
     "labels in memory": (lambda: DaskParts.open(da.ones((3, 1)), y=np.ones(3)), "y is a ndarray.*from_array"),
-    "fewer labels": (lambda: DaskParts.open(da.ones((3, 1)), y=da.ones(2)), "3 rows and 2 entries of y"),
+    "fewer labels": (lambda: DaskParts.open(da.ones((3, 1)), y=da.ones(2)), "3 rows but 2 entries of y"),
     "other partitions": (
         lambda: DaskParts.open(frame(4, 2), s=frame(4, 1)["a"]),
-        "sample_weight has 4 partitions and the rows have 2",
+        "sample_weight has 4 partitions, but the rows have 2",
     ),
     "another data type": (lambda: DaskParts.open(da.ones((3, 1)), dtype="int8"), "dtype must be 'float32'"),
     "a client of another kind": (lambda: DaskParts.open(da.ones((3, 1)), client="tcp://"), "client is a str"),
@@ -223,7 +223,7 @@ def test_what_cannot_be_folded_over_is_refused_in_a_sentence(case: str) -> None:
 def test_partitions_cut_at_other_rows_are_refused() -> None:
     table = dd.from_pandas(pd.DataFrame({"a": range(10)}), npartitions=2)
     y = dd.from_pandas(pd.Series(range(10)), npartitions=2).repartition(divisions=(0, 3, 9))
-    with pytest.raises(InvalidInputError, match="y is cut at other rows than the table"):
+    with pytest.raises(InvalidInputError, match="The partitions of y differ from those of the table"):
         DaskParts.open(table, y=y)
     # Where divisions are not known it is found out by the rows themselves.
     parts = DaskParts.open(table.clear_divisions(), y=y.clear_divisions())
@@ -236,7 +236,7 @@ def test_labels_of_other_rows_are_refused_by_their_index() -> None:
     y = pd.Series(np.arange(10.0), index=table.index[::-1])
     rows, labels = lay_out_dask(table, 5), lay_out_dask(y.to_frame("y"), 5)["y"]
     with pytest.raises(
-        InvalidInputError, match=r"partition \d of 2 the index of y is not that of the rows.*to_dask_array"
+        InvalidInputError, match=r"partition \d of 2 the index of y differs from that of the rows.*to_dask_array"
     ):
         collected(DaskParts.open(rows, y=labels))
     found = collected(DaskParts.open(rows, y=labels.to_dask_array()))
@@ -410,7 +410,7 @@ def test_partitions_that_change_between_passes_are_refused() -> None:
     parts = DaskParts.open(dd.from_map(shrinking, range(4), meta=pd.DataFrame({"a": [0.0]})))
     assert len(collected(parts).values) == 40
     source = PartedSource(parts, encode, 40, M=1, K=2)
-    with pytest.raises(InvalidInputError, match="met 36 rows, and the first one 40"):
+    with pytest.raises(InvalidInputError, match="read 36 rows, but the first one 40"):
         parts.engine.fold(Counts, source, source.shape)
     assert len(collected(parts).values) == 36  # a first pass again
 

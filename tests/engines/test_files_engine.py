@@ -212,7 +212,7 @@ def test_a_full_disk_is_a_warning_and_changes_no_sum(where: str, monkeypatch: py
             put(self, block)
 
         monkeypatch.setattr(BlockWriter, "add", add)
-    with pytest.warns(OddsmithWarning, match=r"could not be cached .* Free some room, or pass cache="):
+    with pytest.warns(OddsmithWarning, match=r"could not be cached .* Free some space, or pass cache="):
         same(sums(data), expected)
     same(sums(data), expected)  # said once
 

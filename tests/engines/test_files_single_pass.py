@@ -116,7 +116,7 @@ def test_keys_of_folders_become_columns(table: pa.Table, tmp_path: Path) -> None
     assert read(tmp_path, ["year"]).num_rows == 300
     assert set(read(str(tmp_path / "year=*"), ["year"])["year"].to_pylist()) == {2023, 2024}
     WRITERS["t.parquet"](table, tmp_path / "loose.parquet")
-    with pytest.raises(InvalidInputError, match=r"'loose.parquet' lies in no folder (year|kind)="):
+    with pytest.raises(InvalidInputError, match=r"'loose.parquet' is not in a folder (year|kind)="):
         read(tmp_path)
 
 
@@ -158,7 +158,7 @@ def test_words_and_dictionaries_of_words_are_words(tmp_path: Path) -> None:
 def test_words_against_numbers_name_both_files(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "one.parquet")
     parquet.write_table(pa.table({"x": ["a"], "y": [2]}), tmp_path / "two.parquet")
-    with pytest.raises(InvalidInputError, match=r"'x' holds words .* 'two.parquet', and numbers .* 'one.parquet'"):
+    with pytest.raises(InvalidInputError, match=r"'x' holds text .* 'two.parquet', and numbers .* 'one.parquet'"):
         read(tmp_path)
     assert read(tmp_path, ["y"])["y"].to_pylist() == [1, 2]
 
@@ -188,8 +188,8 @@ def test_the_index_of_pandas_is_no_column(tmp_path: Path) -> None:
         ("*.parquet", r"No files were found in '\*.parquet'"),
         ([], "the list is empty"),
         ("empty", "No files were found in 'empty'"),
-        ("notes", "'notes/notes.md' says with no name of which format it is"),
-        ("rows.jsonl", "'rows.jsonl' is of the format jsonl"),
+        ("notes", "'notes/notes.md' has no known extension"),
+        ("rows.jsonl", "'rows.jsonl' has the format jsonl"),
         (["a.csv", "./a.csv"], "'./a.csv' is named twice"),
     ],
     ids=str,
@@ -214,7 +214,7 @@ def test_what_is_no_path_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"memory": "much"}, "memory='much' is no number of bytes"),
+        ({"memory": "much"}, "memory='much' is not a number of bytes"),
         ({"memory": "1KB"}, "memory='1KB' is too little"),
         ({"dtype": "int8"}, "dtype='int8' is unknown"),
         ({"cache": 7}, "cache=7 is unknown"),
@@ -311,7 +311,7 @@ def test_a_file_that_changes_between_passes_is_an_error(
     with pytest.raises(InvalidInputError, match=rf"'{name}' has changed since it was opened"):
         see(parts)
     os.remove(path)
-    with pytest.raises(InvalidInputError, match=rf"'{name}' is gone"):
+    with pytest.raises(InvalidInputError, match=rf"'{name}' was deleted"):
         see(parts)
 
 

@@ -201,7 +201,7 @@ def test_long_rows_fit_into_no_range_and_are_read_all_the_same(tmp_path: Path, m
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
-        (b"a,a\n1,2\n", "two columns of the name 'a'"),
+        (b"a,a\n1,2\n", "two columns named 'a'"),
         (b"a,b\n\xff\xfe,1\n", "column 'a' holds text that is not UTF-8"),
         (b"a,b\xff\n1,1\n", "header holds text that is not UTF-8"),
     ],

@@ -311,7 +311,7 @@ def test_only_the_columns_chosen_leave_spark(session: Any) -> None:
     )
     added = apply(chosen.frame, lambda rows: rows.column("a.b").to_numpy() + 1.0, "more", float)
     assert added.columns == ["n", "c`d", "a.b", "more"] and [row.more for row in added.collect()] == [2.0, 3.0]
-    with pytest.raises(InvalidInputError, match=r"Column 'list' is of Spark's type array<"):
+    with pytest.raises(InvalidInputError, match=r"Column 'list' has the Spark type array<"):
         SparkEngine().fold(Tables, PartedSource(parts), None)
     with pytest.raises(InvalidInputError, match=r"There is no column 'e'. The Spark DataFrame has: 'a.b',"):
         parts.choose(["e"])

@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, StratifiedKFold, cross_val_predict
 
-from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, compare
+from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, OneVsRest, compare
 from oddsmith.demo import penguins
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.comparison import default_models
@@ -92,6 +92,13 @@ def test_models_that_are_alike_are_within_noise_and_keep_their_order() -> None:
     assert "Best by log_loss: one" in str(result) and result.to_pandas().shape == (2, 11)
 
 
+def test_a_simple_model_precedes_wrappers_with_the_same_score() -> None:
+    logistic = LogisticRegression(prior=1.0)
+    two = Y < 2
+    models = {"wrapped": OneVsRest(logistic), "simple": logistic, "worse": DummyClassifier()}
+    assert compare(models, X[two], Y[two]).columns["model"] == ["simple", "wrapped", "worse"]
+
+
 @pytest.mark.parametrize("K", [2, 3])
 def test_all_covers_every_family_and_names_a_winner(K: int) -> None:
     rows, species = penguins()
@@ -153,7 +160,7 @@ def test_folds_without_a_class_and_other_bad_input_are_refused_in_words() -> Non
         warnings.simplefilter("error")
         assert compare([GaussianClassifier()], X, rare).best is not None
     sorted_folds = [(np.arange(100), np.arange(100, 150))]
-    with pytest.raises(InvalidInputError, match="Fold 0 has no row of class 2 to learn from"):
+    with pytest.raises(InvalidInputError, match="Fold 0 has no training row of class 2"):
         compare([NaiveBayes()], X, Y, cv=sorted_folds)
     refused: list[tuple[Any, type[Exception], str]] = [
         (("al", X, Y), UnknownNameError, "Known: 'all'"),

@@ -115,11 +115,11 @@ def test_curves_are_tables_that_travel(two: Any) -> None:
 
 def test_what_has_no_curve_says_why(two: Any, three: Any) -> None:
     model, X, y = three
-    with pytest.raises(InvalidInputError, match="say which one is positive"):
+    with pytest.raises(InvalidInputError, match="choose the positive one"):
         roc_curve(model, X, y)
     with pytest.raises(UnknownNameError, match="Unknown class 'd'"):
         roc_curve(model, X, y, "d")
-    with pytest.raises(InvalidInputError, match="between two classes"):
+    with pytest.raises(InvalidInputError, match="needs two classes"):
         cost_curve(model, X, y)
     with pytest.raises(InvalidInputError, match="no rows of class 'c'"):
         roc_curve(model, X[y != "c"], y[y != "c"], "c")

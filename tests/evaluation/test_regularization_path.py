@@ -156,7 +156,7 @@ def test_record_prints_becomes_a_frame_and_can_be_pickled():
 
 
 def test_refuses_what_it_cannot_do(tmp_path):
-    with pytest.raises(InvalidTypeError, match=r"This is for a LaplacePrior, found prior=GaussianPrior\(scale=1.0\)"):
+    with pytest.raises(InvalidTypeError, match=r"This needs a LaplacePrior, found prior=GaussianPrior\(scale=1.0\)"):
         regularization_path(X, Y, prior=GaussianPrior(1.0))
     with pytest.raises(InvalidInputError, match="scales must be positive numbers, found"):
         regularization_path(X, Y, scales=[0.0, 1.0])
@@ -167,11 +167,11 @@ def test_refuses_what_it_cannot_do(tmp_path):
     with pytest.raises(InvalidInputError, match="No column has any relation"):
         regularization_path(np.zeros((6, 2)), [0, 1, 0, 1, 0, 1])
     path = regularization_path(X, Y, scales=[0.1, 1.0])
-    with pytest.raises(InvalidInputError, match="'min' needs folds: give cv="):
+    with pytest.raises(InvalidInputError, match="'min' needs cross-validation: pass cv="):
         path.best()
     with pytest.raises(UnknownNameError, match=r"'mini'.*Did you mean 'min'"):
         path.model("mini")
-    with pytest.raises(InvalidInputError, match=r"0\.2 is none of the scales of this path; the nearest is 0.1"):
+    with pytest.raises(InvalidInputError, match=r"0\.2 is not a scale of this path; the nearest is 0.1"):
         path.model(0.2)
     with pytest.raises(InvalidInputError, match="needs at least two folds"):
         regularization_path(X, Y, scales=[0.1, 1.0], cv=[(np.arange(300), np.arange(300, 569))]).best("1se")
@@ -189,7 +189,7 @@ def test_path_of_a_file_equals_that_of_its_rows(tmp_path):
 
 
 def test_points_that_are_not_certified_are_a_warning():
-    with pytest.warns(ConvergenceWarning, match=r"of 4 points of the path are not certified.*asked: 1e-07"):
+    with pytest.warns(ConvergenceWarning, match=r"of 4 points of the path are not certified.*requested: 1e-07"):
         path = regularization_path(X, Y, n=4, max_iter=1)
     assert (path.gap > 1e-7).any()
     assert not path.model(float(path.scales[int(np.argmax(path.gap))])).certificate_.converged

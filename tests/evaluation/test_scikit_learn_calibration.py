@@ -27,10 +27,10 @@ METHODS = {"sigmoid": "logistic", "temperature": "temperature", "isotonic": "iso
 if not THEIRS.exists() or not hasattr(sklearn.calibration, "_TemperatureScaling"):
     pytest.skip("this version of scikit-learn has no temperature, or comes without tests", allow_module_level=True)
 
-ENSEMBLE = "there is one map, learned from all folds, and one model, fitted to all rows: no ensemble"
-PARAMETERS = "fit takes rows, labels and weights, and no further parameters of the model inside"
-TWO_DIMENSIONS = "rows are a table or a matrix"
-FOLDS = "a class with fewer rows than folds has fewer folds, or leaves folds out, and that is no error"
+ENSEMBLE = "one map is learned from all folds, and one model is fitted to all rows: there is no ensemble"
+PARAMETERS = "fit accepts rows, labels and weights, but no further fit parameters of the inner model"
+TWO_DIMENSIONS = "rows must be a table or a matrix, not an array of more dimensions"
+FOLDS = "a class with fewer rows than folds reduces the number of folds instead of raising an error"
 DIFFERENT = {
     "test_calibration_cv_splitter[True]": ENSEMBLE,
     "test_calibration_cv_nfold": FOLDS,
@@ -40,11 +40,11 @@ DIFFERENT = {
     "test_calibration_accepts_ndarray": TWO_DIMENSIONS,
 }
 NOT_HERE = {
-    "test_calibration_display": "oddsmith.plots.ReliabilityDisplay is a class of its own",
-    "test_plot_calibration": "oddsmith.plots.ReliabilityDisplay is a class of its own",
+    "test_calibration_display": "oddsmith.plots.ReliabilityDisplay is a separate class",
+    "test_plot_calibration": "oddsmith.plots.ReliabilityDisplay is a separate class",
     "test_calibration_curve": "oddsmith.evaluation.reliability_curve has other arguments",
-    "test_calibration_zero_probability": "it builds an object inside of scikit-learn's",
-    "test_temperature_scaling_array_api": "rows on other devices are not taken",
+    "test_calibration_zero_probability": "it constructs scikit-learn's internal objects",
+    "test_temperature_scaling_array_api": "rows on other devices are not accepted",
 }
 """Beginnings of the names of tests of what does not exist here."""
 

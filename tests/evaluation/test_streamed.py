@@ -228,14 +228,14 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, always_folded: Non
         evaluate(model, tmp_path / "b.parquet", "label")
     with pytest.raises(InvalidInputError, match="no column 'lable'"):
         evaluate(model, tmp_path / "a.parquet", "lable")
-    with pytest.raises(InvalidInputError, match="y is the name of a column"):
+    with pytest.raises(InvalidInputError, match="y must be the name of a column"):
         evaluate(model, tmp_path / "a.parquet", y)
     parquet.write_table(rows.slice(0, 0), tmp_path / "c.parquet")
     with pytest.raises(InvalidInputError, match="no rows"):
         evaluate(model, tmp_path / "c.parquet", "label")
     with pytest.raises(InvalidTypeError, match="has no probabilities"):
         evaluate(LeastSquaresClassifier().fit(X, y), tmp_path / "a.parquet", "label", reject=0.1)
-    with pytest.raises(InvalidTypeError, match="memory: for files"):
+    with pytest.raises(InvalidTypeError, match="memory: works with files"):
         evaluate(model, X, y, memory="1GB")
     with pytest.raises(InvalidTypeError, match="A fitted classifier is needed"):
         evaluate(LogisticRegression(), tmp_path / "a.parquet", "label")
@@ -256,5 +256,5 @@ def test_data_that_changes_between_passes_is_refused(always_folded: None) -> Non
     rows = table(2)
     model = LogisticRegression().fit(*inside(rows))
     Shrinking.passes = 0
-    with pytest.raises(InvalidInputError, match="The first pass saw 400 rows, and a later one 300"):
+    with pytest.raises(InvalidInputError, match="The first pass read 400 rows, but a later one 300"):
         oddsmith.evaluate(model, Shrinking(rows, 100), "label")

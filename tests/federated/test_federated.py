@@ -306,7 +306,7 @@ def test_the_search_for_values_finds_one() -> None:
 @pytest.mark.parametrize("basis", [RadialBasis(5), GaussianKernel(1.0), Spline(4)], ids=repr)
 def test_basis_that_needs_rows_is_refused(basis: Any) -> None:
     X, y = numbers(300, 2)
-    with pytest.raises(InvalidInputError, match="learned from rows or a sample of them, and no row leaves its site"):
+    with pytest.raises(InvalidInputError, match="learned from rows or a sample of them, but no row may leave its site"):
         federated(Fit.start(LogisticRegression(prior=1.0, basis=basis)), cut((X, y), 3))
 
 
@@ -331,9 +331,7 @@ def test_few_rows_stay_at_home() -> None:
     X, y = numbers(300, 2)
     state = Fit.start(LogisticRegression(), least_rows=20)
     for _ in range(2):
-        with pytest.raises(
-            InvalidInputError, match="Site 'small' has 5 rows, and this fit asks sites with at least 20"
-        ):
+        with pytest.raises(InvalidInputError, match="Site 'small' has 5 rows, but this fit requires at least 20"):
             state.request.statistic(X[:5], y[:5], site="small")
         answers = [state.request.statistic(X[:n], y[:n], site=f"{n} rows") for n in (0, 20, 300)]
         state = state.step(answers)
@@ -344,7 +342,7 @@ def test_few_rows_stay_at_home() -> None:
 def test_separated_classes_ask_for_a_prior() -> None:
     X = np.linspace(-1.0, 1.0, 40)[:, None]
     with pytest.raises(
-        InvalidInputError, match="perhaps because the classes are separated, which only rows could tell"
+        InvalidInputError, match="perhaps because the classes are separated, which cannot be checked without rows"
     ):
         federated(Fit.start(LogisticRegression()), cut((X, X[:, 0] > 0), 2))
 
@@ -406,7 +404,7 @@ def test_answers_to_other_requests_are_refused(data: Rows) -> None:
     first = Fit.start(LogisticRegression())
     old = answers_of(first, parts)
     second = first.step(old)
-    with pytest.raises(MessageError, match="Site 'site 0' has answered request 0, and request 1 is open now"):
+    with pytest.raises(MessageError, match="Site 'site 0' has answered request 0, but the current request is 1"):
         second.step(old)
     other = Fit.start(LogisticRegression())
     with pytest.raises(MessageError, match="answer of site 'site 0' belongs to another fit"):
@@ -468,7 +466,7 @@ def test_other_version_is_refused(data: Rows, monkeypatch: Any) -> None:
     monkeypatch.setattr("oddsmith.__version__", "99.0")
     for kind, message in ((Request, request), (Answer, answer)):
         with pytest.raises(
-            MessageError, match=r"was written by oddsmith \S+, and this is oddsmith 99\.0\. Use the same"
+            MessageError, match=r"was written by oddsmith \S+, but this is oddsmith 99\.0\. Use the same"
         ):
             kind.from_bytes(message)  # type: ignore[attr-defined]
 

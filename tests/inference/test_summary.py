@@ -160,7 +160,7 @@ def test_factors_that_need_more_rows_are_refused() -> None:
 @pytest.mark.parametrize(
     ("covariance", "options", "expected"),
     [
-        ("information", {}, "maximum likelihood; errors from the information; 95% Wald intervals"),
+        ("information", {}, "maximum likelihood; standard errors from the expected information; 95% Wald intervals"),
         ("sandwich", {"level": 0.9}, "maximum likelihood; robust standard errors (HC0 sandwich); 90% Wald intervals"),
         (("sandwich", "HC1"), {}, "maximum likelihood; robust standard errors (HC1 sandwich); 95% Wald intervals"),
         ("cluster", {}, "maximum likelihood; cluster-robust standard errors of 7 clusters (CR1); 95% Wald intervals"),

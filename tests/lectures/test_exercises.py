@@ -132,7 +132,7 @@ def test_answer_in_a_file_is_run_in_a_process_of_its_own(tmp_path: Path) -> None
 
 
 def test_wrong_number_of_numbers_is_said() -> None:
-    with pytest.raises(InvalidInputError, match=r"asks for 3 numbers \(E, g with 2\), and you gave 1"):
+    with pytest.raises(InvalidInputError, match=r"asks for 3 numbers \(E, g with 2\), but you gave 1"):
         check_numbers(find_exercise("21"), [1.0])
 
 

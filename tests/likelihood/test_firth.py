@@ -53,5 +53,5 @@ def test_jeffreys_prior_is_registered_and_split() -> None:
     gaussian, jeffreys = split_prior(JeffreysPrior(gaussian=2.5))
     assert jeffreys and gaussian is not None and gaussian.scale == 2.5
     assert split_prior(None) == (None, False)
-    with pytest.raises(TypeError, match="JeffreysPrior is for LogisticRegression"):
+    with pytest.raises(TypeError, match="JeffreysPrior works in LogisticRegression"):
         as_prior(JeffreysPrior())

@@ -182,7 +182,7 @@ def test_separation_is_diagnosed_through_every_link(link: str, kind: str) -> Non
 def test_three_classes_and_unknown_links_are_refused() -> None:
     X, _ = draw("probit")
     y = np.arange(len(X)) % 3
-    with pytest.raises(InvalidInputError, match=r"link='probit' is for two classes, and y holds 3.*OneVsRest"):
+    with pytest.raises(InvalidInputError, match=r"link='probit' is for two classes, but y has 3.*OneVsRest"):
         ProbitRegression().fit(X, y)
     assert OneVsRest(ProbitRegression(prior=1.0)).fit(X, y).predict(X).shape == y.shape
     with pytest.raises(UnknownNameError, match=r"Unknown link 'probti'. Known: 'cauchit', .*Did you mean 'probit'"):

@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import expit
 from tests.sparse_optimum import minimise
 from tests.sparse_problems import random_problem
 
@@ -39,9 +41,9 @@ def test_many_columns_have_true_gaps_and_the_optimum(way, many_columns, monkeypa
         assert certificate.gap >= truth - 1e-13 * float(optimum.value), f"{way}, {problem}"
 
 
-def path(X, t, *, scales, **prior):
+def path(X, t, *, scales, guide=None, **prior):
     model = LogisticRegression(LaplacePrior(1.0, **prior))
-    return solve_path(model._problem(X, t, None, None, {}, reset=True)[1], scales, tol=1e-9)
+    return solve_path(model._problem(X, t, None, None, {}, reset=True)[1], scales, tol=1e-9, guide=guide)
 
 
 @pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
@@ -59,17 +61,50 @@ def test_paths_by_columns_and_by_hessians_are_one(stored, classes, monkeypatch):
     assert max(one.gap.max(), other.gap.max()) <= 1e-9
 
 
-def test_scales_that_advance_together_are_those_of_fits_alone(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3_000, 12)) @ (np.eye(12) + 0.4)
-    t = (X[:, 0] - X[:, 3] + rng.logistic(size=3_000) > 0).astype(int)
+TOGETHER = {
+    "one by one at first": {"sparse_rows_per_weight": 10**6},
+    "from a sample": {"sparse_rows_per_weight": 1},
+    "little memory": {"sparse_batch_bytes": 0.0},
+    "slow points": {"sparse_batch_rounds": 1},
+}
+
+
+def logistic_table(rows=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rows, 12)) @ (np.eye(12) + 0.4)
+    t = (Z[:, 0] - Z[:, 3] + rng.logistic(size=rows) > 0).astype(int)
+    return Z * np.geomspace(0.3, 3.0, 12) + np.arange(12), t
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("how", TOGETHER)
+def test_scales_that_advance_together_are_those_of_fits_alone(how, order, monkeypatch):
+    X, t = logistic_table()
     scales = np.geomspace(0.001, 0.1, 10)
     alone = path(X, t, scales=scales)
-    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0, sparse_batch=4))
-    together = path(X, t, scales=scales)
+    assert alone.guide is None
+    settings = {"sparse_products": 0.0, "sparse_stride": 4, **TOGETHER[how]}
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, **settings))
+    together = path(np.asarray(X, order=order), t, scales=scales)
     np.testing.assert_allclose(together.objective, alone.objective, rtol=2e-9)
     assert together.gap.max() <= 1e-9
-    assert together.passes < 40  # ten scales by themselves would take so many at least
+    if how == "from a sample":
+        assert together.passes < 40  # ten scales by themselves would take so many at least
+
+
+def test_a_guide_from_other_rows_is_a_start_and_nothing_more(monkeypatch):
+    X, t = logistic_table()
+    scales = np.geomspace(0.001, 0.1, 10)
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0, sparse_rows_per_weight=10**6))
+    other = path(3.0 * X[:2_000] + 1.0, t[:2_000], scales=scales)
+    alone = path(X, t, scales=scales)
+    guided = path(X, t, scales=scales, guide=other.guide)
+    np.testing.assert_allclose(guided.objective, alone.objective, rtol=2e-9)
+    assert guided.gap.max() <= 1e-9
+    near = path(X[:-30], t[:-30], scales=scales, guide=alone.guide)
+    assert near.passes < 0.7 * alone.passes
+    elsewhere = path(X, t, scales=2.0 * scales, guide=alone.guide)  # of other scales: it is left alone
+    assert elsewhere.gap.max() <= 1e-9
 
 
 def test_a_path_beyond_the_classes_is_refused_with_a_sentence():
@@ -87,7 +122,7 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     t = np.argmax(X[:, :classes] + rng.gumbel(size=(60, classes)), axis=1)
     model = LogisticRegression(LaplacePrior(1.0))
     stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
-    stated.start_columns(stated.null_point())
+    stated.null_point()
     at = stated.step_columns(0.1, tol=1e-9, max_iter=50, before=0.1)
     descent, penalty = stated.descent, stated.descent.strength / 5.0
     descent.choose(np.arange(6))
@@ -98,3 +133,61 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     assert stays.value == pytest.approx(at.loss + descent.penalty(stays.x, penalty), rel=1e-12)
     best = stated.step_columns(5.0, tol=1e-9, max_iter=50, before=0.1)
     assert stays.gap >= stays.value - best.value > 0.0
+
+
+def test_a_support_is_solved_to_more_digits_than_its_factor_has():
+    from oddsmith.likelihood.column_descent import _Support
+
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 30)) @ (np.eye(30) + 0.5)
+    h, ridge, slope = rng.uniform(0.01, 0.25, 80), np.linspace(0.0, 1.0, 30), rng.normal(size=30)
+    exact = -np.linalg.solve(X.T @ (h[:, None] * X) + np.diag(ridge), slope)
+    np.testing.assert_allclose(_Support.of(X, h, ridge).step(slope), exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_stretches_of_a_path_are_the_path(threads, many_columns, monkeypatch):
+    """Stretches that are solved at the same time give each point that a path of one stretch does."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 60))
+    t = (X[:, 0] - X[:, 3] + rng.logistic(size=200) > 0).astype(int)
+    scales = np.geomspace(0.02, 2.0, 25)
+    model = LogisticRegression(LaplacePrior(1.0), threads=threads)
+    problem = model._problem(X, t, None, None, {}, reset=True)[1]
+    found = solve_path(problem, scales, tol=1e-9)
+    monkeypatch.setattr("oddsmith.likelihood.sparse_path.SHORT_PATH", 26)
+    whole = solve_path(problem, scales, tol=1e-9)
+    np.testing.assert_allclose(found.objective, whole.objective, rtol=2e-9)
+    np.testing.assert_allclose(found.weights, whole.weights, atol=1e-4)
+    assert found.gap.max() <= 1e-9 and found.passes == whole.passes
+
+
+def test_means_of_classes_bound_the_intercept(monkeypatch):
+    from oddsmith.likelihood.sparse_batch import PathBatch
+
+    X, t = logistic_table()
+    X[0, 5], X[1, 7] = 1e4, -1e3  # rare and large: a sample would not know
+    t = t * (np.arange(len(t)) % 5 == 0)
+    model = LogisticRegression(LaplacePrior(1.0))
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0))
+    stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
+    center, scale = stated.coordinates.center, stated.coordinates.scale
+    means = np.array([((X - center) / scale)[t == k].mean(axis=0) for k in (0, 1)])
+    scales = np.geomspace(0.001, 0.1, 6).tolist()
+    batch = PathBatch.begun(stated, scales, stated.null_point(), None, 1e-9)
+    assert batch.mean_bound == pytest.approx(np.abs(means * scale).max(), rel=1e-9)
+    for k, optimum in enumerate(batch.solve(1e-9)):
+        assert abs(optimum.e.w[0]) <= batch.points[k].penalty.reach
+
+
+@pytest.mark.parametrize("way", ["all columns", "many columns"])
+def test_the_smallest_scale_with_offsets_is_that_of_the_best_intercept(way, monkeypatch):
+    if way == "many columns":
+        monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_hessian=0))
+    X, t = logistic_table(300)
+    s, offset = np.arange(300) % 3 + 0.5, np.linspace(-1.0, 1.0, 300)
+    b = brentq(lambda b: s @ (expit(b + offset) - t), -9.0, 9.0, xtol=1e-15)
+    model = LogisticRegression(LaplacePrior(1.0))
+    stated = SparseProblem.of(model._problem(X, t, s, offset, {}, reset=True)[1])
+    found = stated.smallest_scale(stated.null_point())
+    assert found == pytest.approx(1.0 / np.abs(X.T @ (s * (expit(b + offset) - t))).max(), rel=1e-9)

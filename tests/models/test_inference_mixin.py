@@ -880,8 +880,8 @@ def test_the_footer_names_the_errors() -> None:
     model = ProbitRegression().fit(X, y)
     ids = np.arange(80) % 9
     for covariance, words in {
-        "information": "errors from the information",
-        "observed": "errors from the observed information",
+        "information": "standard errors from the expected information",
+        "observed": "standard errors from the observed information",
         "sandwich": "robust standard errors (HC0 sandwich)",
         ("sandwich", "HC1"): "robust standard errors (HC1 sandwich)",
     }.items():

@@ -255,7 +255,7 @@ def test_column_of_a_table_as_labels():
 
 def test_refusals_say_what_to_do():
     X, y = random_problem(15)
-    with pytest.raises(InvalidInputError, match="two classes, and y has 3"):
+    with pytest.raises(InvalidInputError, match="two classes, but y has 3"):
         LeastSquaresClassifier("fisher").fit(X, y)
     with pytest.raises(InvalidInputError, match="Did you mean 'one-hot'"):
         LeastSquaresClassifier("onehot").fit(X, y)
@@ -300,9 +300,9 @@ def test_merged_shards_equal_the_fit_to_all_rows():
         assert np.allclose(merged.coef_, pooled.coef_, rtol=1e-9, atol=1e-12)
         assert np.allclose(merged.intercept_, pooled.intercept_, rtol=1e-9)
     assert parts[0].classes_.tolist() == ["a", "b", "d"]
-    with pytest.raises(InvalidInputError, match="columns are the same"):
+    with pytest.raises(InvalidInputError, match="columns are equal"):
         parts[0].merge(LeastSquaresClassifier().fit(X[:, :3], y))
-    with pytest.raises(InvalidInputError, match="parameters are the same"):
+    with pytest.raises(InvalidInputError, match="parameters are equal"):
         parts[0].merge(LeastSquaresClassifier(prior=0.5).fit(X, y))
     with pytest.raises(InvalidTypeError, match="merges only with its own kind"):
         parts[0].merge(LogisticRegression())

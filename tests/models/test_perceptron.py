@@ -80,7 +80,7 @@ def test_never_claims_convergence_where_the_program_finds_no_separation(seed):
     X = rng.normal(size=(60, 3))
     y = np.concatenate([np.arange(K), rng.integers(0, K, 60 - K)])
     assert detect_separation(X, y).kind == "none"
-    with pytest.warns(ConvergenceWarning, match="best that were seen"):
+    with pytest.warns(ConvergenceWarning, match="best found"):
         model = PerceptronClassifier(max_epochs=30).fit(X, y)
     assert not model.converged_
     assert model.n_errors_ == int((model.predict(X) != y).sum()) == min(model.trace_.best_errors)

@@ -1,12 +1,14 @@
 """Fits with a Laplace prior as models: what was selected, what may be asked, the fit to the selected columns."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.utils.estimator_checks import check_estimator
 
 from oddsmith import (
     Design,
@@ -174,3 +176,10 @@ def test_select_columns_by_name_and_number():
         SelectColumns([3]).fit(frame)
     with pytest.raises(InvalidInputError, match="each once"):
         SelectColumns([0, 0]).fit(frame)
+
+
+@pytest.mark.parametrize("prior", [LaplacePrior(1.0), LaplacePrior(0.5, gaussian=1.0, groups="class")])
+def test_scikit_learns_checks_pass_with_sparse_weights(prior):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_estimator(LogisticRegression(prior), on_skip=None)

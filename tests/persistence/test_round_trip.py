@@ -216,7 +216,7 @@ def test_same_model_gives_the_same_bytes_but_for_the_time(tmp_path: Path) -> Non
 def test_objects_of_scikit_learn_are_refused_by_name_before_a_file_is_touched(tmp_path: Path) -> None:
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     path = tmp_path / "m.odds"
-    with pytest.raises(InvalidTypeError, match=r"basis\[0\] is a StandardScaler of sklearn.* pickles"):
+    with pytest.raises(InvalidTypeError, match=r"basis\[0\] is a StandardScaler of sklearn.* pickled"):
         LogisticRegression(basis=[StandardScaler(), Polynomial(2)]).fit(X, y).save(path)
     with pytest.raises(InvalidTypeError, match="model is a LogisticRegression of sklearn"):
         RecalibratedClassifier(SklearnLogisticRegression()).fit(X, y).save(path)

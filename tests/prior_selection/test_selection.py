@@ -75,7 +75,7 @@ def test_evidence_without_a_maximum_is_said() -> None:
 def test_search_that_does_not_end_keeps_the_best_width_met_and_says_so() -> None:
     # Columns of very different size and separated classes: a step of the search once ended at a width of 1e-7.
     penguins = load_dataset("penguins")
-    with pytest.warns(ConvergenceWarning, match="still rises"):
+    with pytest.warns(ConvergenceWarning, match="still rising"):
         model = LogisticRegression(GaussianPrior("evidence"), design=Design(missing="indicator")).fit(
             penguins, "species"
         )
@@ -267,7 +267,7 @@ def test_other_models_refuse_an_open_width() -> None:
     from oddsmith import LeastSquaresClassifier
 
     X, y = make(0, N=60)
-    with pytest.raises(InvalidInputError, match="which finds the width"):
+    with pytest.raises(InvalidInputError, match="can select the scale"):
         LeastSquaresClassifier(prior=GaussianPrior(scale="evidence")).fit(X, y)
 
 
@@ -318,7 +318,7 @@ def test_comparison_keeps_the_space_of_the_prior() -> None:
     assert np.isclose(found.width, alone.selection_.width, rtol=1e-4)
     with pytest.raises(InvalidInputError, match="has a covariance"):
         compare_widths(X, y, model=LogisticRegression(GaussianPrior(covariance=[1.0, 2.0])))
-    with pytest.raises(InvalidTypeError, match="is for LogisticRegression"):
+    with pytest.raises(InvalidTypeError, match="needs a LogisticRegression"):
         compare_widths(X, y, model=Polynomial())
 
 

@@ -162,7 +162,7 @@ def test_subgroups_that_do_not_exist_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="3 values for 40 rows"):
         make_report(model, table, y, by={"town": ["a", "b", "c"]})
     X = table[["age", "noise"]].to_numpy()
-    with pytest.raises(InvalidInputError, match="array without names"):
+    with pytest.raises(InvalidInputError, match="array without column names"):
         make_report(LogisticRegression(1.0).fit(X, y), X, y, by="age")
 
 
@@ -219,7 +219,7 @@ def test_odds_ratios_near_one_keep_their_digits_and_columns_set_aside_have_no_ba
     row = next(r for r in Page(text).table("Effects in original units") if r["term"] == "charges")
     low, high = map(float, re.findall(r">(1\.\d+) to (1\.\d+)<", text)[0])
     assert 1.0 < low < number(row["odds ratio"]) < high < 1.001
-    assert "Set aside, because they depend on other columns: <bdi>double</bdi>." in text
+    assert "Left out, because they depend on other columns: <bdi>double</bdi>." in text
     forest = text[text.index("Forest plot") :]
     names = re.findall(r'class="tick end">([^<]*)<', forest[: forest.index("</svg>")])
     assert names == ["charges", "RENT_PAID"]

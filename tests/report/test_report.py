@@ -127,12 +127,12 @@ def test_scores_of_other_rows_are_those_of_evaluate_and_the_page_says_so() -> No
     page = Page(make_report(model, X[60:], y[60:], loss=[[0, 1], [5, 0]], reject=0.4))
     expected = evaluate(model, X[60:], y[60:], [[0, 1], [5, 0]], reject=0.4)
     for name, label, form in (
-        ("expected_cost", "expected loss of a row", number),
+        ("expected_cost", "expected loss per row", number),
         ("rejected", "rows without a decision", percent),
     ):
         low, high = expected.interval(name)
         assert page.facts("decision")[label] == f"{form(expected.scores[name].value)} ({form(low)} to {form(high)})"
-    assert "are not those of the fit" in page.section("glance").text
+    assert "are not the training rows" in page.section("glance").text
     assert "not the rows that the model was fitted to" in page.section("influence").text
 
 
@@ -147,7 +147,7 @@ def test_confusion_counts_the_decisions() -> None:
             count = int(np.sum((y == row["true class"]) & (decided == action)))
             assert row[header].split(" ")[0] == str(count)
     regions = oddsmith.decision_regions(loss, 0.6, classes=["ash", "birch"])
-    shown = page.table("Which action is taken")
+    shown = page.table("Best action")
     assert [row["to"] for row in shown] == [number(edge) for edge in regions.edges[1:]]
 
 
@@ -226,7 +226,7 @@ def test_missing_values_are_counted_and_rows_left_out_are_named(missing: str) ->
     page = check_harmless(make_report(model, table, "species"))
     holes = sum(table[name].null_count for name in table.column_names)
     assert f"{holes} of {7 * 344:,} values are missing" in page.section("data").text
-    shown = {row["column"]: row["missing"].split(" ")[0] for row in page.table("Each column")}
+    shown = {row["column"]: row["missing"].split(" ")[0] for row in page.table("Columns that")}
     assert shown == {name: str(table[name].null_count) for name in table.column_names if name != "species"}
     assert ("11 rows with a missing value" in page.section("data").text) == (missing == "drop")
 
@@ -251,7 +251,7 @@ def test_sparse_and_wide_rows_are_described() -> None:
     y = rng.integers(0, 2, 80)
     model = LogisticRegression(1.0).fit(X, y)
     page = check_harmless(make_report(model, X, y))
-    assert len(page.table("Each column")) == 60 and "300 columns" in page.section("data").text
+    assert len(page.table("Columns that")) == 60 and "300 columns" in page.section("data").text
     assert "terms farthest from zero" in page.section("weights").text
 
 
@@ -273,7 +273,7 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=False) | st.sampled_from([0.0
 def test_any_numbers_can_be_described_and_drawn(values: list[float]) -> None:
     table = pd.DataFrame({"a": values, "b": pd.to_datetime(["2024-02-29"] * len(values)), "c": [None] * len(values)})
     page = Page(_columns(read_frame(table)))
-    row = page.table("Each column")[0]
+    row = page.table("Columns that")[0]
     there = [value for value in values if value == value]
     assert row["missing"].split(" ")[0] == str(len(values) - len(there))
     if there:
@@ -291,7 +291,7 @@ def test_any_numbers_can_be_described_and_drawn(values: list[float]) -> None:
 def test_classes_that_are_alike_are_told_apart_no_better_than_by_a_guess() -> None:
     # Every row is there twice, once in each class: there is nothing to learn.
     X, y = np.repeat(np.random.default_rng(0).normal(size=(100, 3)), 2, axis=0), np.arange(200) % 2
-    assert "no better than a guess" in Page(make_report(LogisticRegression().fit(X, y), X, y)).section("glance").text
+    assert "no better than guessing" in Page(make_report(LogisticRegression().fit(X, y), X, y)).section("glance").text
     X, y = overlapping(2)
     assert "guess" not in Page(make_report(LogisticRegression().fit(X, y), X, y)).section("glance").text
 
@@ -315,7 +315,7 @@ def test_a_comparison_is_shown_with_its_verdicts() -> None:
     X, y = overlapping(2)
     found = compare({"<b>": GaussianClassifier(), "perceptron": PerceptronClassifier(max_epochs=2)}, X, y)
     page = check_harmless(make_report(GaussianClassifier().fit(X, y), X, y, comparison=found))
-    shown = page.table("Models on rows")
+    shown = page.table("Scores of the models")
     assert [row["model"] for row in shown] == found.columns["model"] and "<b>" in [row["model"] for row in shown]
     assert [row["verdict"] for row in shown] == found.columns["verdict"]
     assert "mistakes" in page.section("comparison").text  # the perceptron's warning
@@ -377,7 +377,7 @@ def test_wrong_arguments_are_refused_with_a_sentence(tmp_path: Path) -> None:
         model.report(X, "species", path)
     with pytest.raises(oddsmith.errors.UnknownNameError, match="class in y"):
         model.report(X, np.where(y == "ash", "oak", y), path)
-    with pytest.raises(InvalidTypeError, match="Rows in memory are needed"):
+    with pytest.raises(InvalidTypeError, match="needs rows in memory"):
         model.report("rows.csv", y, path)
     with pytest.raises(InvalidInputError, match="rows × columns of numbers"):
         model.report(X[0], y, path)

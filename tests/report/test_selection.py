@@ -26,10 +26,10 @@ def test_page_names_the_selection_and_its_caveat(load):
     assert 0 < selected < columns
     assert f"it selected {selected} of {columns} columns" in text
     assert "Gaussian prior" not in text
-    assert "its intervals are valid for rows that the selection has not seen" in text
-    assert "length of the gradient" not in text
+    assert "its intervals are valid on rows that the selection has not seen" in text
+    assert "norm of the gradient" not in text
     assert "from which the LaplacePrior selected columns" in text
-    weights = text.partition("Weights that are not zero, the largest first")[2].partition("Do not read")[0]
+    weights = text.partition("Nonzero weights, the largest first")[2].partition("Do not read")[0]
     assert all(name in weights for name in model.selected_)
     assert not [name for name in set(X.columns) - set(model.selected_) if f" {name} " in weights]
 

@@ -171,7 +171,7 @@ def test_a_hessian_that_does_not_fit_is_not_formed() -> None:
     roomy, narrow = (plan(about, Machine(memory=memory)) for memory in (1e11, 1e8))
     assert roomy.memory > 1e8 >= narrow.memory
     assert [stage.solver for stage in narrow.stages] == ["truncated Newton"] and "memory" in str(narrow)
-    with pytest.raises(InvalidInputError, match=r"needs about 96.0 MB above the data, and 1.0 MB"):
+    with pytest.raises(InvalidInputError, match=r"needs about 96.0 MB besides the data, but only 1.0 MB"):
         plan(replace(about, n_columns=10**6), Machine(memory=1e6))
 
 

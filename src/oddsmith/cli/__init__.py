@@ -1,1 +1,1 @@
-"""The command line: ``oddsmith fit``, ``predict``, ``evaluate`` and so on. Heavy things load when they are needed."""
+"""The command line: ``oddsmith fit``, ``predict``, ``evaluate`` and so on. Heavy modules load on demand."""

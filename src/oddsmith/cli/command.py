@@ -1,4 +1,4 @@
-"""Commands: their examples, and how they end, with 0 or with 1 and a sentence. Usage errors (2) are typer's."""
+"""Commands: their examples and exit codes: 0, or 1 with an error message. typer reports usage errors (2)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from oddsmith.cli.output import as_options, print_message
 F = TypeVar("F", bound=Callable[..., None])
 
 EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {}
-"""Command lines that show what a command is for."""
+"""Example command lines."""
 show_traceback = False
-"""Whether errors come with their traceback: ``oddsmith --debug …``."""
+"""Whether errors show their traceback: ``oddsmith --debug …``."""
 
 
 def command(*examples: str) -> Callable[[F], F]:
-    """Decorate a command: an error becomes one sentence on standard error, and the exit code 1; Ctrl-C is 130."""
+    """Decorate a command: an error becomes a message on standard error and exit code 1; Ctrl-C gives 130."""
 
     def decorate(function: F) -> F:
         @wraps(function)

@@ -1,4 +1,4 @@
-"""What MODEL and DATA mean on the command line: files, folders, globs, databases, standard input, bundled tables."""
+"""MODEL and DATA on the command line: files, folders, globs, databases, standard input, bundled tables."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ HOW = (
 )
 DATABASES = ("sqlite", "duckdb")
 WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""How the files of Excel begin, and those of zip."""
+"""First bytes of Excel and zip files."""
 LARGE = 100_000_000
-"""Bytes of files above which they are read in pieces."""
+"""File size in bytes above which files are read in pieces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputData:
-    """Rows of a table: read whole, or some at a time.
+    """Rows of a table, read at once or in batches.
 
-    ``read`` returns the whole table, by default what ``stream`` yields. ``path`` is what `oddsmith.scan` opens in
-    pieces, None if it cannot; ``size`` is the bytes of the ``files`` that are read, and ``keyed`` says that folders
-    there are called ``key=value``, which only `oddsmith.scan` reads. ``dialect`` is that of text files as far as it was
-    given; ``place`` says in which line of a text file a row is.
+    ``read`` returns the whole table, by default from ``stream``. ``path`` is the input for `oddsmith.scan`, None if it
+    cannot be read in pieces; ``size`` is the total size of the ``files``, and ``keyed`` says that folders are named
+    ``key=value``, which only `oddsmith.scan` reads. ``dialect`` is the given dialect of text files; ``place`` returns
+    the line of a row in a text file.
     """
 
     name: str
@@ -58,7 +58,7 @@ class InputData:
     files: tuple[str, ...] = ()
 
     def pieces(self, **how: str | None) -> Any:
-        """Return the data in pieces, if it is large or if that is asked for (``how`` has values), else None."""
+        """Return the data in pieces if it is large or ``how`` has values, else None."""
         given = {name: value for name, value in how.items() if value is not None}
         if self.path is None and given:
             raise InvalidInputError(
@@ -74,9 +74,9 @@ class InputData:
 
     @contextmanager
     def locating(self, rows: int | Sequence[int] | None = 0) -> Iterator[None]:
-        """Add to errors about a row the line of the file that it is in.
+        """Add the line of the file to errors about a row.
 
-        ``rows`` is the number of the first row that is worked on, or those of all.
+        ``rows`` is the number of the first row processed, or the numbers of all.
         """
         try:
             yield
@@ -96,7 +96,7 @@ class InputData:
         return self._checked(pa.concat_tables(self.stream(types, None), promote_options="permissive"))
 
     def batches(self, types: Types | None = None, wanted: Wanted = None) -> Iterator[pa.Table]:
-        """Yield rows, some at a time; columns in ``types`` are read as these where a format leaves types open.
+        """Yield rows in batches; columns in ``types`` have these types in formats without types.
 
         Columns that are not ``wanted`` may be left out.
         """
@@ -108,7 +108,7 @@ class InputData:
 
 
 def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> InputData:
-    """Return the data that DATA names, or say what was looked for; several names must be files.
+    """Return the data that DATA names; raise an error that says what is possible. Several names must be files.
 
     >>> open_data("penguins").table().num_rows
     344
@@ -148,7 +148,7 @@ def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> In
 
 
 def check_output(path: str | None, *read: str) -> None:
-    """Refuse a path that cannot be written to, or an input file, before the work and not after it."""
+    """Refuse an unwritable path, or an input file, before the work starts."""
     if path is None:
         return
     if not Path(path).resolve().parent.is_dir():
@@ -182,7 +182,7 @@ def load_model(path: str) -> Classifier:
 
 
 def _detect_format(path: str) -> str:
-    """Return the format of a file by its name, or by its first bytes; an Excel workbook is no CSV."""
+    """Return the format of a file by its name or first bytes; refuse an Excel workbook."""
     with open(path, "rb") as file:
         start = file.read(64)
     kind = formats.format_of(os.path.basename(path)) or formats.sniff(start)

@@ -1,4 +1,4 @@
-"""Checks of a table before a fit: columns that are probably not what their owner thinks."""
+"""Checks of a table before a fit: columns that are probably not what they seem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY = 20
-"""Different numbers that a class may have, and rows below which numbers may all differ by chance."""
+"""Maximum distinct numbers of a target, and rows below which numbers may all differ by chance."""
 SOME = 10
 """Different texts of a column that may all be numbers but one: 1, 2, 3 and "more"."""
 DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*")
@@ -23,15 +23,15 @@ ID_NAME = re.compile(
     r"(?i)(unnamed.*|index|id|.*[_ .-]id|row_?(names?|num(ber)?s?|id)?|no|nr|key|uuid|guid)|.*[a-z](ID|Id)"
 )
 COUNTED = 100
-"""Rows from which whole numbers without a gap count rows."""
+"""Rows from which consecutive integers count as row numbers."""
 SAMPLE = 1000
-"""Rows of a column of numbers that are looked at before all are."""
+"""Rows of a numeric column that are checked before all of them."""
 
 
 def check_columns(table: pa.Table, target: str | None, name: str, formula: str | None = None) -> None:
-    """Say how text was read; warn of columns that look like ids, numbers or dates, and of an odd target.
+    """Report how text was read; warn about columns that look like IDs, numbers or dates, and about an odd target.
 
-    With a formula only the columns in it matter. Cost: one pass over each column of text or whole numbers.
+    With a formula, only its columns are checked. Cost: one pass over each column of text or integers.
 
     >>> import pyarrow as pa
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -96,7 +96,7 @@ def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, ty
 
 
 def _check_numbers(name: str, column: pa.ChunkedArray) -> str | None:
-    """Return the sentence on whole numbers that are all different and consecutive, or called an id."""
+    """Return the message about integers that are all distinct and consecutive, or named like an ID."""
     import pyarrow.compute as pc
 
     n = len(column)

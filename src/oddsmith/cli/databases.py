@@ -122,6 +122,6 @@ def _import_driver(package: str, what: str, extra: str) -> Any:
         return import_module(package)
     except ImportError:
         raise InvalidInputError(
-            f"To read {what} the package {package} is needed, which is not installed. Install it: pip install "
+            f"Reading {what} needs the package {package}, which is not installed. Install it: pip install "
             f"'oddsmith[{extra}]'."
         ) from None

@@ -1,4 +1,4 @@
-"""``oddsmith exercise`` and ``oddsmith check``: an exercise for each topic of the syllabus, and its answer judged."""
+"""``oddsmith exercise`` and ``oddsmith check``: an exercise for each topic of the syllabus, and its grading."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exercise(
     solution: Annotated[bool, typer.Option("--solution", help="Show the solution.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """State an exercise with its data, or write it into a file."""
+    """Print an exercise with its data, or write it to a file."""
     from oddsmith.lectures.exercises import answer_file, find_exercise
 
     if topic is None:
@@ -60,7 +60,10 @@ def exercise(
 def check(
     topic: Number,
     answer: Annotated[
-        list[str], options.argument("ANSWER...", "A .py file that defines what is asked for, or numbers in that order.")
+        list[str],
+        options.argument(
+            "ANSWER...", "A .py file that defines the results, or the numbers in the order of the question."
+        ),
     ],
     as_json: options.Json = False,
 ) -> None:
@@ -93,8 +96,7 @@ def _number(text: str) -> float:
         return float(text.replace("−", "-"))
     except ValueError:
         raise InvalidInputError(
-            f"{text!r} is neither a number nor a .py file. Give numbers in the order in which they are asked for, or "
-            "one file."
+            f"{text!r} is neither a number nor a .py file. Give numbers in the order of the question, or one file."
         ) from None
 
 
@@ -129,7 +131,7 @@ def _print_json(chosen: Exercise) -> None:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file, but never over one that is there: it may be somebody's answer."""
+    """Write a file, but never overwrite an existing one, which may be an answer."""
     from oddsmith.errors import InvalidInputError
 
     if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""``oddsmith lab`` and ``oddsmith explore``: pages in the browser, served from this machine to this machine."""
+"""``oddsmith lab`` and ``oddsmith explore``: browser pages, served on the local machine only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address; do n
 
 @command("oddsmith lab", "oddsmith lab --no-open --port 8765")
 def lab(port: Port = 0, no_open: NoOpen = False) -> None:
-    """Open the lab: points to move, models side by side, algorithms step by step, in the browser."""
+    """Open the lab in the browser: movable points, models side by side, algorithms step by step."""
     from oddsmith.lab.actions import ACTIONS
     from oddsmith.lab.server import serve
 
@@ -35,7 +35,7 @@ def explore(
     port: Port = 0,
     no_open: NoOpen = False,
 ) -> None:
-    """Open a page on a fitted model: a form of its columns, the probability, and what would change the decision."""
+    """Explore a fitted model in the browser: a form of its columns, the probability, and changes of the decision."""
     from oddsmith.cli.data import load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types
@@ -49,7 +49,7 @@ def explore(
 
 
 def _announce(no_open: bool) -> Callable[[str], None]:
-    """Return what is done with the address of a page that is ready: print it, and open it where there is a screen."""
+    """Return the callback for the address of a ready page: print it, and open it if there is a screen."""
 
     def announce(address: str) -> None:
         print_line(address, fold=False)

@@ -56,9 +56,8 @@ Unseen = Annotated[str | None, option(_UNSEEN)]
 _IGNORE = "A column to exclude, such as an ID; repeat the option for more columns."
 Ignore = Annotated[list[str] | None, option(_IGNORE, "--ignore", metavar="COLUMN")]
 _TABLE = (
-    "A .csv, .parquet, .arrow or .jsonl file, or (without an extension) a folder of files; written whole or not at "
-    "all. "
-    "Default: standard output."
+    "A .csv, .parquet, .arrow or .jsonl file, or (without an extension) a folder of files; written completely or not "
+    "at all. Default: standard output."
 )
 TableOutput = Annotated[str | None, output(_TABLE)]
 _LOSS = "Cost of each action in each class: [[0, 1], [5, 0]] or {class: {action: cost}}, or a JSON or CSV file."

@@ -1,7 +1,7 @@
 """Output of the commands: tables that fit the terminal, JSON, warnings as sentences, progress.
 
-Results go to standard output; warnings, errors and progress to standard error. Where standard output is no terminal
-there are no colours and no folded lines, and nothing but the result.
+Results go to standard output; warnings, errors and progress to standard error. If standard output is not a terminal, it
+contains only the result, without colours or folded lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 PLAIN = {"markup": False, "emoji": False, "highlight": False}
-"""Nothing in a text means anything to rich: ``[red]`` and ``:smile:`` are names like others."""
+"""Disables rich's markup: ``[red]`` and ``:smile:`` are plain text."""
 
 GAP = 2
 
@@ -31,7 +31,7 @@ def stdout() -> Console:
 
 
 _busy: list[Console] = []
-"""The console of the spinner that turns, so that what is printed meanwhile stands above it."""
+"""The console of the active spinner, so that other output appears above it."""
 
 
 def stderr() -> Console:
@@ -56,7 +56,7 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 
 def print_line(text: str, style: str = "", *, fold: bool = True) -> None:
-    """Print a line of a result; one that is not folded can be copied whole from a terminal, however long it is."""
+    """Print a line of a result; an unfolded line of any length can be copied from a terminal."""
     stdout().print(Text(visible(text), style=style), soft_wrap=not (fold and stdout().is_terminal))
 
 
@@ -82,7 +82,7 @@ IN_PYTHON = {
 
 
 def as_options(text: str) -> str:
-    """Return a sentence with options in place of what one would write in Python.
+    """Return a message with command-line options in place of Python arguments.
 
     >>> as_options("Use Design(missing='drop') or missing='indicator'; or prior=JeffreysPrior().")
     'Use --missing drop or --missing indicator; or --prior jeffreys.'
@@ -109,8 +109,8 @@ def print_table(
 ) -> None:
     """Print columns of equal length as a table.
 
-    On a terminal that is too narrow the ``optional`` columns go, the last of them first, and long words are folded;
-    numbers never are. A ``group`` column becomes headings there. ``formatted`` has the cells as texts, if not as usual.
+    On a narrow terminal, ``optional`` columns are dropped, the last one first, and long words are folded, but never
+    numbers. A ``group`` column becomes headings there. ``formatted`` gives the text of cells, if not the default.
     """
     from oddsmith.inference.tables import format_column
 
@@ -153,7 +153,7 @@ def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[list[str]]:
-    """Print the warnings raised inside as they come, each once, and collect them; how data was read is a note."""
+    """Print warnings raised inside immediately, each once, and collect them; reports on reading data are notes."""
     from oddsmith.errors import FormatWarning, OddsmithWarning
 
     texts: list[str] = []

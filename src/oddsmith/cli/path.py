@@ -13,7 +13,7 @@ from oddsmith.cli.command import command
 if TYPE_CHECKING:
     from oddsmith.evaluation.regularization_path import RegularizationPath
 
-PRIOR = "laplace, with what it has besides a scale: laplace(1, groups='factor'), laplace:1,gaussian=2."
+PRIOR = "laplace, with options besides the scale: laplace(1, groups='factor'), laplace:1,gaussian=2."
 
 
 @command(
@@ -42,8 +42,8 @@ def path(
 ) -> None:
     """Fit logistic regression at many scales of a Laplace prior, and choose one.
 
-    The smaller the scale, the fewer columns have a weight that is not zero. Then fit the model at the scale of your
-    choice: oddsmith fit DATA --prior laplace:SCALE.
+    The smaller the scale, the fewer columns have a nonzero weight. Then fit the model at the chosen scale: oddsmith fit
+    DATA --prior laplace:SCALE.
     """
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.data_lint import check_columns
@@ -56,7 +56,7 @@ def path(
 
     model = ModelSpec(model="logistic", basis=basis, prior=prior, missing=missing, unseen=unseen).build()
     if not isinstance(model.prior, LaplacePrior):
-        raise InvalidInputError(f"A path is of laplace priors, found --prior {prior}. Use --prior laplace:1.")
+        raise InvalidInputError(f"A path needs a laplace prior, found --prior {prior}. Use --prior laplace:1.")
     for file in (output, plot):
         check_output(file, data)
     opened = open_data(data, TextDialect(encoding, delimiter, decimal))
@@ -85,7 +85,7 @@ def path(
 
 
 def _choices(found: RegularizationPath) -> dict[str, list[Any]]:
-    """Return what each criterion chooses: scale, number of columns, their names."""
+    """Return the selection of each criterion: scale, number of columns, their names."""
     names = [*(("min", "1se") if found.cv_loss is not None else ()), "aic", "bic", "ebic"]
     return {
         "choice": names,

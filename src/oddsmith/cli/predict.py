@@ -126,7 +126,7 @@ def evaluate(
 ) -> None:
     """Evaluate a model on a table: proper scores, calibration, ranking and costs, each with an interval.
 
-    Use rows that it was not fitted to: scores on its training rows are too good.
+    Use rows that it was not fitted to: scores on its training rows are optimistic.
     """
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
@@ -177,8 +177,8 @@ def _warn_weighted(model: Classifier) -> None:
     learned = model._learned if isinstance(model, LogisticRegression) else None
     total = 0.0 if learned is None else sample_weight_sum(model, learned.class_weight)
     if learned is not None and abs(total - learned.n_rows) > 1e-9 * learned.n_rows:
-        text = "The model was fitted with weights, and these scores count every row once. "
-        warnings.warn(f"{text}Write the rows out by their weights to have them counted.", OddsmithWarning, stacklevel=2)
+        text = "The model was fitted with weights, but these scores count every row once. "
+        warnings.warn(f"{text}Repeat each row by its weight to count it.", OddsmithWarning, stacklevel=2)
 
 
 @command("oddsmith sample iris.odds --rows 100 --seed 1 --target species -o drawn.csv")

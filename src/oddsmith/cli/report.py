@@ -84,7 +84,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page on a model and a table: data, fit, calibration, decisions, signature.
 
-    With the rows of the fit its scores are by leave-one-out where the model has that; else they are those of the rows.
+    On the training rows, scores are leave-one-out scores if the model has them; on other rows, plain scores.
     """
     from oddsmith.cli.data import check_column, check_output, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs

@@ -1,4 +1,4 @@
-"""``oddsmith sites``: a fit over sites that send sums and no rows, by files."""
+"""``oddsmith sites``: a federated fit by files; sites send sums, never rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(
     least_rows: Annotated[int, typer.Option(help="Sites with fewer rows do not answer.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Begin a fit over sites: write its state, and the first request, which goes to every site."""
+    """Start a federated fit: write its state and the first request, for every site."""
     from oddsmith import Fit
     from oddsmith.cli.model_spec import ModelSpec
 
@@ -74,7 +74,7 @@ def step(
     output: Annotated[str, options.output("Where to write the model when the fit is done.", "MODEL")],
     as_json: options.Json = False,
 ) -> None:
-    """Take the answers of all sites: write the next request, or the fitted model."""
+    """Process the answers of all sites: write the next request, or the fitted model."""
     from oddsmith import Fit
 
     with warnings_as_sentences() as texts:

@@ -120,12 +120,12 @@ def read_prior(text: str) -> Any:
     >>> read_prior("laplace:0.1,gaussian=1,groups=class"), read_prior("laplace:cv")
     (LaplacePrior(scale=0.1, groups='class', gaussian=1), LaplacePrior(scale='cv'))
     """
-    from oddsmith.priors import PRIORS, WIDTHS, GaussianPrior
+    from oddsmith.priors import PRIORS, SCALE_CRITERIA, GaussianPrior
 
     word = text.strip()
     if word == "none":
         return None
-    if word in WIDTHS:
+    if word in SCALE_CRITERIA:
         return GaussianPrior(scale=word)
     try:
         scale = float(word)
@@ -133,7 +133,7 @@ def read_prior(text: str) -> Any:
         word = _as_call(word)
         name = read_call(word, "prior")[0]
         if name not in PRIORS:
-            raise UnknownNameError("prior", name, ["none", "1.0 (any number)", *WIDTHS, *PRIORS]) from None
+            raise UnknownNameError("prior", name, ["none", "1.0 (any number)", *SCALE_CRITERIA, *PRIORS]) from None
         return make(word, PRIORS)
     if not 0 < scale < float("inf"):
         raise InvalidInputError(f"--prior {text}: the scale of a prior is a positive number, or evidence, loo or cv.")

@@ -61,8 +61,8 @@ def fit_table(
     given = [name for name, value in how.items() if value is not None]
     if report is not None and given:
         raise InvalidInputError(
-            f"A report goes through all rows in memory, so --{given[0]} has no effect with --report. Leave one of "
-            f"them out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
+            f"A report needs all rows in memory, so --{given[0]} cannot be combined with --report. Leave one of them "
+            "out; 'oddsmith report MODEL DATA' writes the page later, for a part of the rows that fits into memory."
         )
     pieces = data.pieces(**how) if report is None else None
     if pieces is not None:
@@ -132,8 +132,8 @@ def _with_target(table: pa.Table, target: str | None, missing: str | None) -> tu
         first = there.index(False).as_py()
         raise InvalidInputError(
             f"Column {target!r}, the target, is missing in {count} of {table.num_rows} rows, the first in row {first}. "
-            "Fill them in, take these rows out of the file, or use --missing drop, which leaves out every row with a "
-            "missing value.",
+            "Remove these rows from the file, or use --missing drop, which leaves out every row with a missing label "
+            "or value. A query can select rows: 'shop.db::SELECT * FROM orders WHERE late IS NOT NULL'.",
             row=first,
         )
     return table.filter(there), there.combine_chunks().to_numpy(zero_copy_only=False).nonzero()[0].tolist()

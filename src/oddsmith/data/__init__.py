@@ -1,4 +1,4 @@
-"""The small tables that the examples use; README.md beside them has their sources and licences."""
+"""Small example tables; README.md in this folder states their sources and licences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A bundled table: its name, what it holds, the column to predict, its size, and its licence."""
+    """A bundled table: its name, description, target column, size and licence."""
 
     name: str
     about: str
@@ -35,7 +35,7 @@ DATASETS = {
 
 
 def dataset_path(name: str) -> Any:
-    """Return where a bundled table lies, or say which there are.
+    """Return the path of a bundled table; raise an error that lists them if there is none of this name.
 
     >>> dataset_path("penguins").name
     'penguins.csv.gz'
@@ -48,7 +48,7 @@ def dataset_path(name: str) -> Any:
 
 
 def load_dataset(name: str) -> Any:
-    """Return a bundled table (Arrow); missing values are null.
+    """Return a bundled table as an Arrow table; missing values are null.
 
     >>> table = load_dataset("penguins")
     >>> table.num_rows, table.column_names[:2], table["sex"].null_count

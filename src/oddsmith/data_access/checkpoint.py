@@ -1,4 +1,4 @@
-"""Checkpoints of a fit to data in pieces: a journal is opened with the data, and is finished with the fit."""
+"""Checkpoints of a fit to data in pieces: a journal is opened with the data and finished with the fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checkpointed(model: BaseEstimator) -> Iterator[None]:
 
 
 def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Roles) -> Parts:
-    """Return the parts with a journal in the file ``resume`` around their engine; None: as they are.
+    """Return the parts with their engine wrapped by a journal in the file ``resume``; unchanged if None.
 
     Parts with a ``fingerprint`` are recognised by it when a fit is resumed; others are summarised again, and compared.
     """
@@ -50,7 +50,7 @@ def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Rol
 
     current = _CURRENT.get()
     if current is None:
-        raise InvalidInputError("resume= is for fit. Leave it out here.")
+        raise InvalidInputError("resume= works only in fit. Leave it out here.")
     model, journals = current
     register_types()
     fingerprint = getattr(parts, "fingerprint", None)

@@ -1,4 +1,4 @@
-"""Two-class views of data in pieces: the same pieces with other labels, encoded once for all views."""
+"""Two-class views of data in pieces: the same pieces with different labels, encoded once for all views."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def fit_views(
     """Fit a copy of ``model`` to each two-class problem in a stream; return classes, their shares and the models."""
     if vars(model).get("design", False) is not None:
         raise InvalidInputError(
-            f"{type(reduction).__name__} takes data in pieces for parts that do so and have design=None, such as "
-            f"LogisticRegression(); found {model!r}. Read the table into memory first."
+            f"{type(reduction).__name__} takes data in pieces only with a model that does so and has design=None, "
+            f"such as LogisticRegression(); found {model!r}. Read the table into memory first."
         )
     data = read_stream(reduction, None, stream, reset=True)
     weight, source = data.class_weight, learn_basis(reduction, data.source)

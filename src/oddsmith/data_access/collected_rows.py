@@ -1,4 +1,4 @@
-"""Tables in files that fit into memory once their categories are codes: all rows in one source."""
+"""Tables in files that fit into memory with categories as codes, collected into one source."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from oddsmith.engines.files import FileParts
 
 SHARE = 0.3
-"""Part of the memory for a fit that its rows may take, beside the tables in flight and those kept."""
+"""Share of a fit's memory that its rows may take, besides tables in progress and cached tables."""
 ENTRY_BYTES, LABEL_BYTES = 8, 4
 
 
 @dataclass(frozen=True)
 class CollectedRows:
-    """Blocks of all rows, in their order; a statistic whose merge puts them one after another."""
+    """Blocks of all rows, in order; a statistic whose merge concatenates them."""
 
     blocks: tuple[Block, ...]
 
@@ -49,9 +49,9 @@ class CollectedRows:
 
 
 def collects(parts: Parts, design: Design, n_rows: int) -> bool:
-    """Whether the rows are to be collected: files, of a table with categories that fits into the memory given.
+    """Whether to collect the rows: files with categories that fit into the given memory.
 
-    A fit with a journal keeps the sums of each pass, so there must be passes.
+    A fit with a journal stores the sums of each pass, so it must make passes.
     """
     from oddsmith.engines.files import FileParts
 
@@ -62,9 +62,9 @@ def collects(parts: Parts, design: Design, n_rows: int) -> bool:
 
 
 def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
-    """Whether the rows are going to be collected, as far as that can be told before any is read.
+    """Whether the rows are expected to be collected, judged before any is read.
 
-    Then no sample need be drawn of them.
+    Then no sample is drawn.
     """
     from oddsmith.engines.files import FileParts
 

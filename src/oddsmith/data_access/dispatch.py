@@ -1,4 +1,4 @@
-"""Where predictions part: rows in memory go on, data in pieces go to `streamed_prediction`, imported only then."""
+"""Dispatch of predictions: data in pieces goes to `streamed_prediction`, which is imported only then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def streams(method: F) -> F:
     """Decorate a method that predicts for each row so that it takes data in pieces, too.
 
-    It is one of `oddsmith.data_access.streamed_prediction.METHODS`; rows in memory pass untouched.
+    The method is one of `oddsmith.data_access.streamed_prediction.METHODS`; rows in memory are unaffected.
     """
 
     @wraps(method)

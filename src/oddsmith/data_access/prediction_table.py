@@ -1,4 +1,4 @@
-"""Predictions as tables, and those tables written piece by piece, for data of any size."""
+"""Tables of predictions, written piece by piece for data of any size."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from oddsmith.records import Table
 T = TypeVar("T")
 
 ROWS = 1 << 16
-"""Rows of a table in memory that are predicted at a time."""
+"""Rows of a table in memory per batch of predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionTable:
-    """Which predictions are written for rows: the class, probabilities, their intervals, decisions.
+    """Which predictions to write for each row: class, probabilities, intervals, decisions.
 
-    See `write_predictions`. ``loss`` has been read; None: no decisions.
+    See `write_predictions`. ``loss`` is a checked loss matrix, or None for no decisions.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
@@ -93,7 +93,7 @@ def _is_probabilistic(model: BaseEstimator) -> bool:
 
 @dataclass(frozen=True)
 class WriteResult(Table):
-    """Where predictions were written, how many rows in how many files, and in how many seconds."""
+    """The path of written predictions, with the number of rows, files and seconds."""
 
     path: str
     rows: int
@@ -120,38 +120,39 @@ def write_predictions(
     escape: bool = True,
     **how: Any,
 ) -> WriteResult:
-    """Write what a model predicts for each row of a table that may be larger than memory.
+    """Write the predictions of a model for each row of a table, which may be larger than memory.
 
     Parameters
     ----------
     model : fitted classifier
     data : path, folder, glob, list of these, pyarrow dataset, `scan` of them, or a table in memory
-        Predictions for Dask and Spark are lazy columns (``model.predict_proba(frame)``): write those.
+        For Dask and Spark, ``model.predict_proba(frame)`` returns lazy columns: write those instead.
     path : str or path
-        A ``.parquet``, ``.csv``, ``.arrow`` or ``.jsonl`` file; without an ending, a folder of files. It is there when
-        all is written, and only then.
+        A ``.parquet``, ``.csv``, ``.arrow`` or ``.jsonl`` file; without an extension, a folder of files. It appears
+        only when everything is written.
     proba : bool
-        Whether to write the probability ``p_CLASS`` of each class beside ``predicted``.
+        Whether to write the probability ``p_CLASS`` of each class in addition to ``predicted``.
     intervals, level : bool, float
-        Whether to write ``lower_CLASS`` and ``upper_CLASS`` too, of models with a posterior.
+        Whether to write ``lower_CLASS`` and ``upper_CLASS`` as well, for models with a posterior; the level of the
+        interval.
     loss, reject : optional
-        As for ``decide``; with one of them there are the columns ``decision`` and ``expected_loss``, and with
-        ``reject`` the column ``rejected``, where decisions are null.
+        As in ``decide``: either adds the columns ``decision`` and ``expected_loss``; ``reject`` also adds ``rejected``,
+        and decisions of rejected rows are null.
     columns : names
-        Columns of the data to copy. Those of a CSV are copied as the text that they are.
+        Columns of the data to copy. Columns of a CSV file are copied as text, unchanged.
     format, file_rows : str, int
-        Of the files in a folder: "parquet" (default), "csv", "arrow" or "jsonl"; most rows of each.
+        Format of the files in a folder: "parquet" (default), "csv", "arrow" or "jsonl"; maximum rows of each.
     escape : bool
-        Whether text in a CSV that a spreadsheet would run as a formula (``=cmd|…``) gets an apostrophe before it.
+        Whether to put an apostrophe before text in a CSV file that a spreadsheet would run as a formula (``=cmd|…``).
     **how
-        As for `scan`: ``memory``, ``progress`` and so on.
+        As in `scan`: ``memory``, ``progress`` and so on.
 
     Returns
     -------
     WriteResult
         Path, rows, files, seconds.
 
-    Cost: one reading of the columns needed, on all cores. Memory: that of a few pieces, whatever the size.
+    Cost: one pass over the columns needed, on all cores. Memory: a few pieces, whatever the size of the data.
 
     >>> import tempfile, pyarrow as pa
     >>> from pyarrow import parquet
@@ -183,12 +184,14 @@ def write_predictions(
 def make_prediction_table(
     model: BaseEstimator, *, loss: LossLike = None, reject: RejectLike = None, intervals: bool = False, **options: Any
 ) -> PredictionTable:
-    """Return which predictions are to be written for rows, or say what the model lacks for them."""
+    """Return which predictions to write; raise an error if the model lacks one of them."""
     if isinstance(model, OddsmithModel):
         model._check_fitted()
     if intervals and not hasattr(model, "predictive"):
         name = type(model).__name__
-        raise InvalidInputError(f"{name} has no posterior, and so no intervals. Use a LogisticRegression with a prior.")
+        raise InvalidInputError(
+            f"{name} has no posterior, so it has no intervals. Use LogisticRegression with a prior."
+        )
     decides = loss is not None or reject is not None
     if decides and not _is_probabilistic(model):
         model.decide(np.zeros((1, 1)), loss, reject)  # says why it cannot
@@ -203,7 +206,7 @@ def predict_tables(
     consume: Callable[[Iterator[pa.Table]], T],
     how: Mapping[str, Any] | None = None,
 ) -> T:
-    """Return ``consume(tables)``, called again if need be: kept columns of the data with predictions at their right."""
+    """Return ``consume(tables)``, called again if needed: kept columns of the data, then the predictions."""
     if not is_elsewhere(data):
         rows: Any = as_table(data)
         rows = data if rows is None else rows
@@ -226,7 +229,7 @@ def predict_tables(
 
 
 def _predict(predictions: PredictionTable, piece: Piece, kept: Sequence[str]) -> pa.Table:
-    """Return kept columns of a piece with the predictions for its rows at their right."""
+    """Return kept columns of a piece, then the predictions for its rows."""
     with locate_errors(piece):
         rows = model_inputs(predictions.model, piece.rows)
         design = learned_design(predictions.model)
@@ -236,7 +239,7 @@ def _predict(predictions: PredictionTable, piece: Piece, kept: Sequence[str]) ->
         return predicted
     table = as_table(piece.rows)
     if table is None:
-        raise InvalidInputError("Columns can be copied from a table, and the rows are an array without names.")
+        raise InvalidInputError("Columns can be copied only from a table; the rows are an array without column names.")
     twice = [name for name in kept if name in predicted.column_names]
     if twice:
         what = f"The data has a column {twice[0]!r}, and so has what is written."

@@ -1,4 +1,4 @@
-"""Models that merge exactly, fitted piece by piece: one pass, and nothing needs to be known of the data before."""
+"""Fitting of mergeable models piece by piece, in one pass, without prior knowledge of the data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ShardParams:
 
 @dataclass(frozen=True)
 class Shard:
-    """A model of some rows, None for no rows; a statistic of raw tables, since such models merge.
+    """A model of some rows (None for no rows), which is a statistic of raw tables because such models merge.
 
     >>> import numpy as np
     >>> from oddsmith import NaiveBayes

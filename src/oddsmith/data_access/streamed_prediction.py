@@ -1,7 +1,7 @@
 """Predictions for data in pieces: the rows stay where they are, and only predictions come back.
 
-For files the predictions are an array, read piece by piece with only the columns that the model reads; for Dask and
-Spark they are lazy columns. The decorator `streams` adds that to a method; rows in memory pass it untouched.
+For files, the predictions are an array, computed piece by piece from only the columns that the model reads; for Dask
+and Spark they are lazy columns. The decorator `streams` adds this to a method; rows in memory are unaffected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PREFIX = {
     **{"predict_proba": "p", "predict_log_proba": "log_p", "log_density": "log_density"},
     "decision_function": "value",
 }
-"""What the columns of a prediction are called, before the name of the class."""
+"""Prefixes of prediction columns, before the name of the class."""
 METHODS = ("predict", *PREFIX, "decide")
 """The methods that take data in pieces."""
 
@@ -50,7 +50,7 @@ class OddsmithModel(Protocol):
 
 
 def columns_of(model: BaseEstimator) -> tuple[str, ...] | None:
-    """Return the columns that a model reads; None if it was fitted to rows without names."""
+    """Return the columns that a model reads; None if it was fitted to unnamed columns."""
     names, inner = feature_names(model), _inner_model(model)
     if names is None and inner is not None:
         return columns_of(inner)
@@ -58,14 +58,14 @@ def columns_of(model: BaseEstimator) -> tuple[str, ...] | None:
 
 
 def _inner_model(model: BaseEstimator) -> BaseEstimator | None:
-    """Return the model inside a wrapper, or the first of those that a model is made of."""
+    """Return the inner model of a wrapper, or the first of its models."""
     return vars(model).get("_inner") or next(iter(vars(model).get("_parts", ())), None)
 
 
 def expected_types(model: BaseEstimator) -> dict[str, Any] | None:
-    """Return Arrow types of a model's columns, where files leave them open; None is a number or a truth value.
+    """Return Arrow types of a model's columns for files without types; None is a number or a boolean.
 
-    Columns of text that were recognised in the fit have their `TextFormat` in place of a type.
+    Text columns recognised in the fit have a `TextFormat` instead of a type.
     """
     names, kinds, formats = columns_of(model), _kinds(model), formats_of(model)
     if names is None or kinds is None:
@@ -76,13 +76,13 @@ def expected_types(model: BaseEstimator) -> dict[str, Any] | None:
 
 
 def formats_of(model: BaseEstimator) -> Formats:
-    """Return the formats of text columns that a model, or one that it is made of, was fitted to."""
+    """Return the formats of the text columns that a model, or one inside it, was fitted to."""
     inner = _inner_model(model)
     return learned_formats(model) or ({} if inner is None else formats_of(inner))
 
 
 def _kinds(model: BaseEstimator) -> dict[str, str] | None:
-    """Return the kinds of columns that a model, or one of those that it is made of, has learned."""
+    """Return the kinds of columns that a model, or one inside it, has learned."""
     design = learned_design(model)
     if design is not None:
         return dict(design.kinds_)
@@ -93,7 +93,7 @@ def _kinds(model: BaseEstimator) -> dict[str, str] | None:
 
 
 def model_inputs(model: BaseEstimator, rows: object, name: str = "the data") -> Any:
-    """Return the columns of a table that a model reads, in its order; by position, if it knows no names.
+    """Return the columns of a table that a model reads, in its order; by position if it has no names.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], list("aabb"))
@@ -112,14 +112,14 @@ def model_inputs(model: BaseEstimator, rows: object, name: str = "the data") -> 
 
 
 def _read_columns(model: BaseEstimator, given: Sequence[str], name: str, further: tuple[str, ...] = ()) -> list[str]:
-    """Return which of the given columns a model reads; all but the ``further`` ones, if it knows no names."""
+    """Return which of the given columns a model reads; all except ``further`` if it has no names."""
     names = columns_of(model)
     if names is None:
         rest = [column for column in given if column not in further]
         if len(rest) != model.n_features_in_:
             raise InvalidInputError(
-                f"The model was fitted to {model.n_features_in_} columns without names, and {name} has {len(rest)}: "
-                f"{', '.join(map(repr, rest))}. Give exactly those, in their order."
+                f"The model was fitted to {model.n_features_in_} unnamed columns, but {name} has {len(rest)}: "
+                f"{', '.join(map(repr, rest))}. Give exactly the columns of the fit, in the same order."
             )
         return rest
     for column in names:
@@ -133,7 +133,7 @@ def _read_columns(model: BaseEstimator, given: Sequence[str], name: str, further
 
 
 def select_columns(model: BaseEstimator, parts: Parts, *further: str) -> Parts:
-    """Return data in pieces with only the columns that a model reads, and ``further`` ones; text in their types."""
+    """Return data in pieces with only the columns that a model reads and ``further`` ones, text with its types."""
     if parts.columns is None:
         return parts
     names, types = _read_columns(model, parts.columns, "the data", further), expected_types(model)
@@ -142,18 +142,20 @@ def select_columns(model: BaseEstimator, parts: Parts, *further: str) -> Parts:
 
 
 def with_types(parts: Parts, types: Mapping[str, Any]) -> Parts:
-    """Return data in pieces with columns of text read as these types; what has types is as it was."""
+    """Return data in pieces with text columns read as these types; typed columns are unchanged."""
     return parts.with_types(types) if isinstance(parts, FileParts) else parts
 
 
 def open_pieces(
     data: object, how: Mapping[str, Any] | None = None, apart: dict[str, Any] | None = None
 ) -> tuple[Parts, Progress | bool | None]:
-    """Return data in pieces, and the progress callback; ``apart`` holds labels (``y``) that are no column."""
+    """Return data in pieces, and the progress callback; ``apart`` holds labels (``y``) that are not a column."""
     how = dict(how or {})
     progress = how.pop("progress", None)
     if "resume" in how:
-        raise InvalidInputError("resume= is for fit: predictions and scores have no state to go on from. Leave it out.")
+        raise InvalidInputError(
+            "resume= works only in fit: predictions and scores have no state to resume from. Leave it out."
+        )
     parts = find_parts(data, apart, how)
     assert parts is not None
     if isinstance(parts, Scanned):
@@ -163,7 +165,7 @@ def open_pieces(
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionTask:
-    """A method of a model for some rows; ``offset`` names a column, ``null_rejected`` puts None for `REJECT`."""
+    """A method of a model for some rows; ``offset`` names a column, ``null_rejected`` replaces `REJECT` by None."""
 
     model: BaseEstimator
     method: str
@@ -175,7 +177,7 @@ class PredictionTask:
         table, options = as_table(rows), self.options
         if self.offset is not None:
             if table is None:
-                raise InvalidInputError(f"offset={self.offset!r} names a column, and the rows have no names.")
+                raise InvalidInputError(f"offset={self.offset!r} names a column, but the rows have no column names.")
             options = options | {"offset": table.get_column(self.offset).to_numpy()}
             rows = table.drop(self.offset).to_native()
         if not rows.shape[0]:
@@ -187,7 +189,7 @@ class PredictionTask:
         return found
 
     def form(self) -> tuple[str | tuple[str, ...], npt.DTypeLike]:
-        """Return the names of the columns of predictions (a text: there is one), and the data type that they hold."""
+        """Return the names of the prediction columns (a string for a single one), and their data type."""
         classes = self.model.classes_
         if self.method == "predict":
             return "predicted", classes.dtype
@@ -200,7 +202,7 @@ class PredictionTask:
 
 @dataclass(frozen=True)
 class _Collected:
-    """The predictions for some pieces, in their order: a statistic of raw pieces, as large as the predictions are."""
+    """The predictions for some pieces, in order: a statistic of raw pieces, as large as the predictions."""
 
     parts: tuple[Any, ...] = ()
 
@@ -220,10 +222,10 @@ class _Collected:
 def predict_stream(model: BaseEstimator, method: str, X: object, options: dict[str, Any]) -> Any:
     """Return the predictions of a method of a model for data in pieces.
 
-    Files: an array of all predictions. A Dask DataFrame: a lazy Series or DataFrame beside it; a Dask Array: an Array.
-    A Spark DataFrame: itself, with lazy columns added.
+    Files give an array of all predictions; a Dask DataFrame gives an aligned lazy Series or DataFrame, a Dask Array an
+    Array; a Spark DataFrame gets additional lazy columns.
 
-    Cost: one reading of the columns that the model reads. Memory: that of a few pieces, and of the predictions.
+    Cost: one pass over the columns that the model reads. Memory: a few pieces, and the predictions.
     """
     model._check_fitted()
     parts, progress = open_pieces(X)
@@ -266,7 +268,7 @@ def collect(parts: Parts, task: Callable[[Any], T], progress: Progress | bool | 
 
 @dataclass(frozen=True)
 class CorrectWeight:
-    """Sums, over rows of a table, the weight of those whose class a model predicts, and that of all."""
+    """Sums the weight of correctly predicted rows of a table, and of all rows."""
 
     model: BaseEstimator
     y: str
@@ -286,21 +288,21 @@ class CorrectWeight:
         is_text = true.dtype.kind in "OUST"
         if is_text != (predicted.dtype.kind in "OUST"):
             raise InvalidInputError(
-                f"Column {self.y!r} holds {'words' if is_text else 'numbers'}, and the classes of the model are like "
-                f"{predicted[:1].tolist()[0]!r}. Make them alike."
+                f"Column {self.y!r} holds {'text' if is_text else 'numbers'}, but the classes of the model are of "
+                f"another type, such as {predicted[:1].tolist()[0]!r}. Use one type."
             )
         s = np.ones(len(true)) if self.weight is None else table.get_column(self.weight).to_numpy()
         return np.array([s[true == predicted].sum(), s.sum()], dtype=np.float64)
 
 
 def accuracy(model: BaseEstimator, X: object, y: object, weight: object = None) -> float:
-    """Return the share of rows whose class a model predicts, by one reading; ``y`` and ``weight`` name columns."""
+    """Return the accuracy of a model, in one pass; ``y`` and ``weight`` are names of columns."""
     model._check_fitted()
     parts, progress = open_pieces(X)
     if parts.columns is None or not isinstance(y, str) or not isinstance(weight, str | None):
         raise InvalidInputError(
-            "score takes data in pieces with the names of its columns of labels and weights: score(data, 'y'). "
-            "For labels that stand elsewhere use evaluate(model, data, y)."
+            "For data in pieces, score takes labels and weights as names of columns: score(data, 'y'). For separate "
+            "labels, use evaluate(model, data, y)."
         )
     parts = select_columns(model, parts, *(name for name in (y, weight) if name is not None))
     found = [sums for sums in collect(parts, CorrectWeight(model, y, weight), progress) if sums[1] > 0]

@@ -1,4 +1,4 @@
-"""Tables written to CSV, Parquet, Arrow or JSON lines some rows at a time, whole or not at all."""
+"""Writing of tables to CSV, Parquet, Arrow or JSON lines, some rows at a time, completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 FORMATS = ("arrow", "csv", "jsonl", "parquet")
 OTHER_NAMES = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}
 FORMULA, SIGNED = r"^[=@+\t\r-]", r"^[+-][\d\s.,()/%-]*$"
-"""How text begins that a spreadsheet runs as a formula, and signed numbers, which it may."""
+"""First characters of text that a spreadsheet runs as a formula, and a pattern of signed numbers, which are allowed."""
 FILE_ROWS = 10_000_000
-"""Rows of one of the files in a folder."""
+"""Default number of rows per file in a folder."""
 
 
 def plain(value: object) -> Any:
-    """Return a value as JSON has it: NumPy numbers as numbers, NaN as null, infinities as words.
+    """Return a value as plain JSON: NumPy numbers as numbers, NaN as null, infinities as strings.
 
     >>> plain({"a": float("nan"), "b": [float("inf"), 1]})
     {'a': None, 'b': ['Infinity', 1]}
@@ -43,9 +43,10 @@ def plain(value: object) -> Any:
 
 
 def without_formulas(table: pa.Table) -> pa.Table:
-    """Return a table in which no text, and no name of a column, is a formula to a spreadsheet.
+    """Return a table in which no text and no column name is a spreadsheet formula.
 
-    What begins with ``=``, ``@``, a tab or a return, or with ``+`` or ``-`` and is no number, gets an apostrophe.
+    Text that begins with ``=``, ``@``, a tab or a carriage return, or with ``+`` or ``-`` without being a number, gets
+    a leading apostrophe.
 
     >>> without_formulas(pa.table({"a": ["=1+1", "-5", "-cmd|x", "b"]}))["a"].to_pylist()
     ["'=1+1", '-5', "'-cmd|x", 'b']
@@ -68,7 +69,7 @@ def without_formulas(table: pa.Table) -> pa.Table:
 
 
 class _JsonLines:
-    """Writes an object for each row, one a line."""
+    """Writes one JSON object per line for each row."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -78,11 +79,11 @@ class _JsonLines:
             self.file.write(json.dumps(plain(row), ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     def close(self) -> None:
-        """Nothing ends such a file."""
+        """Do nothing: the file needs no end."""
 
 
 class TableWriter:
-    """Writes tables of one schema, that of the first, one after the other; in a CSV formulas are text (``escape``)."""
+    """Writes tables with the schema of the first; in a CSV, formulas are escaped (``escape``)."""
 
     def __init__(self, file: BinaryIO, kind: str, *, escape: bool = True) -> None:
         self.file, self.kind, self.rows, self.files = file, kind, 0, 1
@@ -98,12 +99,12 @@ class TableWriter:
         self.rows += table.num_rows
 
     def close(self) -> None:
-        """Write what ends the file."""
+        """Write the end of the file."""
         if self._writer is not None:
             self._writer.close()
 
     def finish(self, *, whole: bool = True) -> None:
-        """Close the file: with what ends it, once its bytes are on the disk, or (``whole=False``) as it is."""
+        """Close the file: completed and flushed to disk or, with ``whole=False``, unfinished."""
         if whole:
             self.close()
             self.file.flush()
@@ -121,7 +122,7 @@ class TableWriter:
 
 
 class FolderWriter:
-    """Writes tables into files of a new folder, a new one after so many rows."""
+    """Writes tables to files in a new folder, with a maximum number of rows per file."""
 
     def __init__(self, folder: Path, kind: str, file_rows: int, *, escape: bool = True) -> None:
         self.folder, self.kind, self.file_rows, self.escape = folder, kind, file_rows, escape
@@ -149,7 +150,7 @@ class FolderWriter:
 
 
 def format_of(path: str | os.PathLike[str], given: str | None = None) -> str | None:
-    """Return the format that the name of a file says, None for that of a folder.
+    """Return the format from the name of a file, None for a folder.
 
     >>> format_of("a.pq"), format_of("predictions")
     ('parquet', None)
@@ -165,10 +166,10 @@ def format_of(path: str | os.PathLike[str], given: str | None = None) -> str | N
 def write_tables(
     path: str | os.PathLike[str], format: str | None = None, file_rows: int = FILE_ROWS, *, escape: bool = True
 ) -> Iterator[TableWriter | FolderWriter]:
-    """Yield a writer of tables; the file, or the folder, has its name only once all is written.
+    """Yield a writer of tables; the file or folder gets its name only when everything is written.
 
-    A name without an ending is that of a folder, whose files are Parquet if no ``format`` is given. With ``escape``,
-    text in a CSV that a spreadsheet would run as a formula gets an apostrophe before it.
+    A name without an extension is a folder, with Parquet files unless ``format`` is given. With ``escape``, text in a
+    CSV that a spreadsheet would run as a formula gets a leading apostrophe.
 
     >>> import tempfile, pyarrow as pa
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -181,15 +182,15 @@ def write_tables(
     kind = by_name if format is None else format_of(path, format)
     if not target.parent.is_dir():
         where = str(target.parent)
-        raise InvalidInputError(f"There is no folder {where!r} to write {target.name!r} to. Make it first.")
+        raise InvalidInputError(f"The folder {where!r} for {target.name!r} does not exist. Create it first.")
     temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}.tmp")
     if by_name is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(
-            f"{target.name!r} is there already, and a folder of predictions is written anew. Choose another name, "
-            "or remove it first; for a file give the name an ending such as .parquet or .csv."
+            f"{target.name!r} already exists, and predictions are written to a new folder. Choose another name, or "
+            "remove it first; for a file, use an extension such as .parquet or .csv."
         )
     if by_name is not None and target.is_dir():
-        raise InvalidInputError(f"{os.fspath(path)!r} is a folder, and a file of this name is to be written.")
+        raise InvalidInputError(f"{os.fspath(path)!r} is a folder, but the output is a file. Choose another name.")
     writer: TableWriter | FolderWriter | None = None
     try:  # from the first moment at which there is a file that Ctrl-C must not leave behind
         if by_name is None:

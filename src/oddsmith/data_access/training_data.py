@@ -21,12 +21,12 @@ from oddsmith.rows.device import import_torch, is_on_device
 
 
 def refuse_pieces(X: object, what: str, instead: str) -> None:
-    """Refuse data in pieces for what needs rows in memory."""
+    """Refuse data in pieces for methods that need rows in memory."""
     if is_elsewhere(X):
         kind = "" if type(X).__module__.startswith("oddsmith.") else f"a {type(X).__name__}: "
         raise NeedsMemoryError(
-            f"{what} goes through rows in memory, and X is {kind}data in pieces, wherever it lies. "
-            f"{instead}, or read a table into memory that is small enough."
+            f"{what} needs rows in memory, but X is {kind}data in pieces. {instead}, or read a small enough table "
+            "into memory."
         )
 
 
@@ -57,11 +57,11 @@ def read_data(
     draw: bool = False,
     split: bool = False,
 ) -> TrainingData:
-    """Read rows and labels (``reset``: as those that the columns and classes are learned from).
+    """Read rows and labels; with ``reset``, learn the columns and classes from them.
 
-    With ``known`` the classes are those of the model, whether or not the labels hold them all. NaN is not yet looked
-    for in rows in memory. Of data in pieces (``how``: see `scan`) one pass is made, which may ``draw`` a sample.
-    With ``split`` large tables come in parts, categories as codes.
+    With ``known``, the classes are those of the model, even if the labels lack some. Rows in memory are not yet checked
+    for NaN. Data in pieces (``how``: see `scan`) takes one pass, which may ``draw`` a sample. With ``split``, large
+    tables come in parts, with categories as codes.
     """
     if is_on_device(X) or (how and "device" in how):
         import_torch()

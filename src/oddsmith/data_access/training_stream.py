@@ -41,7 +41,7 @@ SAMPLE_ROWS = 400_000
 
 @dataclass
 class PassCounter:
-    """An engine around another that counts its passes over the data."""
+    """A wrapper of an engine that counts its passes over the data."""
 
     engine: Engine
     progress: Progress | bool | None = None
@@ -60,7 +60,7 @@ class PassCounter:
 
 @dataclass(frozen=True)
 class Stream:
-    """Data in pieces, and which of its columns are labels, weights and offsets."""
+    """Data in pieces, and the roles of its columns: labels, weights, offsets."""
 
     parts: Wrapped
     roles: Roles
@@ -77,7 +77,7 @@ def open_stream(
     parts = find_parts(X, apart, how)
     if parts is None:
         if resume is not None:
-            raise InvalidInputError("resume= is for files and clusters, and X is in memory. Leave it out.")
+            raise InvalidInputError("resume= works with files and clusters only, but X is in memory. Leave it out.")
         return None
     if isinstance(parts, Scanned):
         progress, resume, parts = progress or parts.progress, resume or parts.resume, parts.parts
@@ -89,14 +89,14 @@ def open_stream(
 
 @runtime_checkable
 class Limits(Protocol):
-    """Settings of pieces: the bytes that may be held, and the type that encoded rows are rounded to."""
+    """Settings of pieces: the memory limit, and the type of encoded rows."""
 
     memory: int
     dtype: str | None
 
 
 def may_sample(parts: Wrapped) -> bool:
-    """Whether rows may be drawn from the pieces: no row leaves the sites of a federated fit."""
+    """Whether rows may be sampled from the pieces: no row may leave the sites of a federated fit."""
     return bool(getattr(parts.innermost, "draws", True))
 
 
@@ -112,8 +112,8 @@ def read_stream(
 ) -> TrainingData:
     """Summarise a stream and return it as a source of blocks; columns, classes and the design are kept on the model.
 
-    Without ``reset`` the columns, classes and design are those that the model has. ``draw`` keeps a sample of the rows.
-    With ``split`` tables in files whose categories take little room as codes are collected in memory.
+    Without ``reset``, the model's columns, classes and design are used. ``draw`` keeps a sample of the rows. With
+    ``split``, tables in files whose categories are small as codes are collected in memory.
     """
     draw = draw and may_sample(stream.parts)
     learned = None if reset else learned_design(model)
@@ -168,7 +168,7 @@ def read_stream(
 
 
 def _has_weights(summary: DataSummary) -> bool:
-    """Whether some row does not count once."""
+    """Whether some row has a weight other than one."""
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     return not counted or any(part.rows.s is not None for part in summary.drawn)
 
@@ -200,9 +200,9 @@ class TypedTables(Protocol):
 
 
 def learn_formats(model: BaseEstimator, parts: Wrapped, roles: Roles) -> Roles:
-    """Keep the formats of text columns on a model, say how text was read, and return roles that read it so.
+    """Store the formats of text columns on a model, warn how text was read, and return roles that apply them.
 
-    Text files are read by formats of their own; in other pieces a sample of the features shows them.
+    Text files detect their own formats; for other pieces, a sample of the features shows them.
     """
     inner, found, told, dialect = parts.innermost, {}, {}, ""
     if isinstance(inner, FileParts):
@@ -217,7 +217,7 @@ def learn_formats(model: BaseEstimator, parts: Wrapped, roles: Roles) -> Roles:
 
 
 def _read_codes(parts: Wrapped, roles: Roles) -> Wrapped:
-    """Return pieces of files in which texts are read as codes, where that can be."""
+    """Return pieces of files in which text is read as codes, if possible."""
     files = parts.parts
     if not isinstance(files, FileParts):
         return parts
@@ -234,14 +234,14 @@ def find_roles(stream: Stream, design: Design | None = None, features: Iterable[
     if formula is not None:
         if roles.y is not None and formula.target is not None and roles.y != formula.target:
             raise InvalidInputError(
-                f"The left side of the formula is {formula.target!r}, and y={roles.y!r} names another."
+                f"The left-hand side of the formula is {formula.target!r}, but y={roles.y!r}. Leave out y."
             )
         roles = replace(roles, y=roles.y or formula.target)
     for name in roles.names:
         if name not in columns:
             raise InvalidInputError(f"There is no column {name!r}. There are: {', '.join(map(repr, columns))}.")
     if len(set(roles.names)) < len(roles.names):
-        raise InvalidInputError(f"One column has two roles: {roles.names}. Give each role a column of its own.")
+        raise InvalidInputError(f"One column has two roles: {roles.names}. Give each role a different column.")
     if features is not None:
         return replace(roles, features=tuple(map(str, features)))
     used = set(columns if formula is None else formula.columns)
@@ -266,7 +266,7 @@ def _summarise(parts: Wrapped, roles: Roles, design: Design | None, draw: bool, 
 def _learn(
     model: BaseEstimator, design: object, wanted: Design | None, summary: DataSummary, roles: Roles
 ) -> Design | None:
-    """Keep columns and design on the model, and return the design if it needs one."""
+    """Store the columns and design on the model, and return the design if it needs one."""
     for name in ("design_", "feature_names_in_"):
         model.__dict__.pop(name, None)
     if roles.features is None:

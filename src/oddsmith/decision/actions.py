@@ -1,4 +1,4 @@
-"""From probabilities to actions: the action of smallest expected loss, or none."""
+"""From probabilities to actions: the action of smallest expected loss, or rejection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oddsmith.records import Table
 
 
 class Rejection(Enum):
-    """The type of `REJECT`: one value, the same after pickling and copying."""
+    """The type of `REJECT`: a singleton, preserved by pickling and copying."""
 
     REJECT = "reject"
 
@@ -30,20 +30,20 @@ class Rejection(Enum):
 
 
 REJECT: Final = Rejection.REJECT
-"""The mark of a row for which no decision was made."""
+"""The decision of a rejected row."""
 
 
 def expected_loss(
     proba: ArrayLike, loss: LossLike = None, reject: RejectLike = None, *, classes: Names = None, actions: Names = None
 ) -> Array:
-    """Return what each action is expected to cost for each row.
+    """Return the expected cost of each action for each row.
 
-    ``R[n, a] = Σ_k p(C_k | x_n) L[k, a]``, N × A; with ``reject`` one more column, for making no decision.
+    ``R[n, a] = Σ_k p(C_k | x_n) L[k, a]``, N × A; ``reject`` adds a column for rejecting.
 
     Parameters
     ----------
     proba, loss, reject, classes, actions
-        As for `decide`.
+        As in `decide`.
 
     Cost: one product of N × K and K × A.
 
@@ -59,19 +59,19 @@ def decide(
 ) -> Labels:
     """Return the action of smallest expected loss for each row, or `REJECT`.
 
-    ``a_n = argmin_a Σ_k p(C_k | x_n) L[k, a]``. If all errors cost the same, that is the most probable class. Among
-    actions that cost the same, the first is taken; a row is rejected only if that is cheaper than every action, so
-    that with losses of 0 and 1 and ``reject=c`` exactly the rows with ``1 − max p > c`` are.
+    ``a_n = argmin_a Σ_k p(C_k | x_n) L[k, a]``. If all errors cost the same, this is the most probable class. Ties go
+    to the first action; a row is rejected only if rejecting is cheaper than every action. With losses 0 and 1 and
+    ``reject=c``, exactly the rows with ``1 − max p > c`` are rejected.
 
     Parameters
     ----------
     proba : array, N × K
         Probabilities of the classes; each row sums to 1.
     loss : None, K × A numbers, or {class: {action: cost}}
-        What each action costs in each class; negative numbers are gains. None: 1 for every error. Actions need
-        not be classes.
+        The cost of each action in each class; negative numbers are gains. None: 1 for every error. Actions need not be
+        classes.
     reject : None, number, {class: cost}, or K numbers
-        What making no decision costs, as one more action. None: every row gets a decision.
+        The cost of rejecting a row (making no decision). None: every row gets a decision.
     classes, actions : sequences, optional
         Names of the rows and columns of ``loss``. Default: classes 0 … K−1; actions are the classes if there are as
         many, else 0 … A−1. The model's method ``decide`` knows its classes.
@@ -79,7 +79,7 @@ def decide(
     Returns
     -------
     array of length N
-        Actions; with ``reject`` it is of objects, and rejected rows hold ``oddsmith.REJECT``.
+        Actions; with ``reject``, an object array in which rejected rows are ``oddsmith.REJECT``.
 
     Cost: one product of N × K and K × A.
 
@@ -102,7 +102,7 @@ def decide(
 
 
 def decide_by(P: Array, loss: LossMatrix, reject: RejectLike = None) -> Labels:
-    """Return the decisions for probabilities and a loss that have been read."""
+    """Return the decisions for checked probabilities and a checked loss."""
     costs = _costs(P, loss, None)
     if loss.error_cost is not None:
         # The sums of the other classes' probabilities round; the probabilities themselves do not.
@@ -124,7 +124,7 @@ def mark(actions: Labels, rejected: npt.NDArray[np.bool_]) -> Labels:
 
 
 def threshold_for(loss: LossLike = None, *, classes: Names = None, actions: Names = None) -> float:
-    """Return the probability of the second of two classes above which the second action is the cheaper one.
+    """Return the probability of the second of two classes above which the second action is cheaper.
 
     ``p > (L₀₁ − L₀₀) / (L₀₁ − L₀₀ + L₁₀ − L₁₁)``, with ``L[k, a]`` the loss of action ``a`` in class ``k``; ½ if both
     errors cost the same. With more actions, or a reject option, see `decision_regions`.
@@ -143,7 +143,7 @@ def threshold_for(loss: LossLike = None, *, classes: Names = None, actions: Name
     if up <= 0 and down <= 0:
         raise InvalidInputError(
             f"By this loss {second!r} is as good as {first!r} or better in class {matrix.classes.tolist()[0]!r}, and "
-            "the other way round in the other: it rewards errors, or does not distinguish the actions. Are rows "
+            "vice versa in the other class: it rewards errors, or does not distinguish the actions. Are rows "
             "(classes) and columns (actions) in the right order?"
         )
     if up < 0 or down < 0:
@@ -157,14 +157,14 @@ def threshold_for(loss: LossLike = None, *, classes: Names = None, actions: Name
 
 @dataclass(frozen=True)
 class DecisionRegions(Table):
-    """Which action is taken for which probabilities of the second of two classes.
+    """The best action for each range of the second class's probability.
 
     Attributes
     ----------
     actions : list
-        From the smallest probabilities to the largest; `REJECT` where no decision is made.
+        From the smallest probabilities to the largest; `REJECT` for a range without a decision.
     edges : array
-        ``actions[i]`` is taken between ``edges[i]`` and ``edges[i + 1]``; from 0 to 1.
+        ``actions[i]`` is best between ``edges[i]`` and ``edges[i + 1]``; from 0 to 1.
     """
 
     actions: list[Any]
@@ -178,9 +178,9 @@ class DecisionRegions(Table):
 def decision_regions(
     loss: LossLike = None, reject: RejectLike = None, *, classes: Names = None, actions: Names = None
 ) -> DecisionRegions:
-    """Return the ranges of the second of two classes' probability in which each action is the best.
+    """Return the ranges of the second class's probability in which each action is best (two classes).
 
-    The expected losses are lines in that probability; the regions are those of their lower envelope.
+    Expected losses are linear in that probability; the regions are the pieces of their lower envelope.
 
     >>> print(decision_regions(reject=0.2))
     action  lower  upper

@@ -1,6 +1,6 @@
-"""Maps that make probabilities keep their word: logistic, temperature and isotonic calibration.
+"""Calibration maps: logistic, temperature and isotonic.
 
-A map is plain arrays. It takes activations (log probabilities, or values of a decision function), N × K, and
+A map consists of plain arrays. It takes activations (log probabilities, or values of a decision function), N × K, and
 returns log probabilities.
 """
 
@@ -25,29 +25,29 @@ TINY = float(np.finfo(np.float64).tiny)
 LEAST_LOG = float(np.log(TINY))
 LOG_EPS = float(np.log(EPS))
 HUGE = 1e290
-"""Values of decision functions are cut off here, so that their sums do not overflow."""
+"""Decision values are clipped here, so that their sums do not overflow."""
 
 Entropy = tuple[float, Array, Array]
 """A cross entropy, its gradient and its Hessian."""
 
 FLAT = 1e-12
-"""Spread of activations, relative to the largest of them, that is rounding: there is nothing to calibrate."""
+"""Relative spread of activations that is only rounding error: there is nothing to calibrate."""
 
 FAR = 1e-4
-"""A Newton step this long that gains nothing goes towards infinity."""
+"""Length of a Newton step without progress that indicates divergence."""
 
 NEAR = 4.0
-"""Newton's method starts at the slope 1, or at that with which activations are of this size: further out, where all
-probabilities are 0 or 1, there is no curvature to step by."""
+"""Newton's method starts at slope 1, or at the slope that gives activations of this size: farther out, all
+probabilities are 0 or 1, and there is no curvature."""
 
 
 def first_method(model: ClassifierLike, *names: str) -> str | None:
-    """Return the first of these methods that a classifier has; scikit-learn hides some of them by its parameters."""
+    """Return the first of these methods that a classifier has; some scikit-learn parameters hide methods."""
     return next((name for name in names if hasattr(model, name)), None)
 
 
 def activations(model: ClassifierLike, X: Any) -> Array:
-    """Return what a map works on, N × K: log probabilities, or values of the decision function.
+    """Return the inputs of a map, N × K: log probabilities, or values of the decision function.
 
     >>> from oddsmith import LogisticRegression
     >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
@@ -80,7 +80,7 @@ def states_probabilities(model: ClassifierLike) -> bool:
 
 
 def _refuse_undefined(values: Array, name: str, model: ClassifierLike) -> None:
-    """Refuse values that are no log probabilities (0 has −∞) or not finite."""
+    """Raise unless the values are log probabilities (−∞ for 0) or finite."""
     wrong = ~np.isfinite(values) if name == "decision_function" else np.isnan(values) | np.isposinf(values)
     if np.any(wrong):
         row = int(np.argwhere(wrong)[0, 0])
@@ -94,8 +94,8 @@ def _refuse_undefined(values: Array, name: str, model: ClassifierLike) -> None:
 class LinearMap:
     """``p'_k ∝ exp(slope · a_k + shift_k)``: logistic calibration, with ``shift = 0`` temperature scaling.
 
-    The slope is 1 / temperature; the shifts (K) sum to zero. Activations below ``floor`` (of probabilities that are
-    exactly zero, say) are raised to it.
+    The slope is 1 / temperature; the shifts (K) sum to zero. Activations below ``floor`` (for example of zero
+    probabilities) are raised to it.
     """
 
     slope: float
@@ -111,9 +111,9 @@ class LinearMap:
 class IsotonicMap:
     """``p'_k ∝ g_k(p_k)`` with increasing step functions g_k, joined by straight lines.
 
-    ``x`` and ``y`` are the knots of all classes one after another, ``ends`` where those of each class end. For two
-    classes there are those of the second only. With ``raw``, g_k are functions of the values of a decision function (of
-    two classes: of their difference) in place of p_k.
+    ``x`` and ``y`` are the knots of all classes, concatenated, and ``ends`` the end of each class. Two classes have
+    knots for the second class only. With ``raw``, g_k is a function of the decision values (for two classes, of their
+    difference) instead of p_k.
     """
 
     x: Array
@@ -137,7 +137,7 @@ class IsotonicMap:
 
 
 def _isotonic_inputs(A: Array, raw: bool) -> Array:
-    """Return what isotonic functions are of, a column for each: probabilities, or values of the decision function."""
+    """Return the arguments of the isotonic functions, one column each: probabilities or decision values."""
     if raw:
         return A if A.shape[1] > 2 else A[:, 1:] - A[:, :1]
     return softmax(A)[:, 1:] if A.shape[1] == 2 else softmax(A)
@@ -152,18 +152,18 @@ def fit_map(
 ) -> CalibrationMap:
     """Return the calibration map for activations ``A`` (N × K) of rows of classes ``t`` (codes) and weights ``s``.
 
-    Linear maps maximise the likelihood with a weak prior, so that they stay finite where the rows are separated:
+    Linear maps maximise the likelihood with a weak prior, so that they stay finite if the rows are separated:
 
-    - Log probabilities (``stated``) have a prior worth K rows that are exactly as the model says: the targets are
+    - Log probabilities (``stated``) have a prior worth K rows that agree exactly with the model: the targets are
       ``(t_n + K/N p_n) / (1 + K/N)``. It favours slope 1 and shifts 0, so the log loss of these rows is never larger
       than without the map.
     - Values of a decision function have no natural scale. They have Platt's targets, ``(N_k + 1)/(N_k + K)`` for a
       row's own class in place of 1, as in scikit-learn.
 
-    Maps are increasing: where the best slope is negative, the probabilities are the shares of the classes (for the
-    temperature, which favours no class, nearly equal). A probability of exactly zero has no logarithm: it counts
-    as the share of such cases in which the class occurred all the same, at most the smallest other probability. Log
-    probabilities may also be raised to that of 1e-308 or 2e-16 where that fits better.
+    Maps are increasing: if the best slope is negative, the probabilities are the class shares (nearly equal for the
+    temperature, which favours no class). A probability of exactly zero has no logarithm: it is replaced by the observed
+    frequency of the class in such cases, at most the smallest other probability. Log probabilities may also be raised
+    to log 1e-308 or log 2e-16 if that fits better.
 
     >>> A = np.log([[0.9, 0.1], [0.99, 0.01], [0.9, 0.1], [0.1, 0.9]])  # wrong once, which it did not expect
     >>> fit_map(A, np.array([0, 0, 1, 1]), "temperature", stated=True).slope < 1.0
@@ -190,7 +190,7 @@ def fit_map(
 
 
 def zero_floor(A: Array, t: npt.NDArray[Any], s: Array) -> float:
-    """Return what takes the place of the logarithm of an exact zero.
+    """Return the replacement for the logarithm of an exact zero.
 
     >>> forest = np.log([[0.9, 0.1], [1.0, 1e-300]])
     >>> round(zero_floor(forest, np.array([0, 0]), np.ones(2)), 1)
@@ -229,7 +229,7 @@ def _platt_targets(K: int, t: npt.NDArray[Any], s: Array) -> Array:
 
 
 def _fit_increasing(A: Array, T: Array, s: Array, *, shifts: bool) -> LinearMap:
-    """Return the finite map of targets between 0 and 1; where its slope would be negative, the best one without."""
+    """Return the finite map for targets between 0 and 1; if its slope would be negative, the best map with slope 0."""
     found = fit_linear(A, T, s, shifts=shifts, finite=True)
     if found.slope > 0:
         return found
@@ -254,9 +254,9 @@ def fit_linear(
     """Return the linear map that maximises the likelihood: logistic recalibration (Cox), for any number of classes.
 
     Minimises ``E(c, b) = −Σ_n s_n Σ_k T_nk log softmax(c A_n + b)_k`` (a sum over rows) by Newton's method: convex in
-    slope c and shifts b. ``slope=False`` keeps c = 1, ``shifts=False`` keeps b = 0. Where the classes are separated
-    the slope is infinite (and the shifts NaN), or, with ``finite=True``, where the search stops: at no loss but
-    rounding. Where all rows have the same activations the slope is NaN.
+    slope c and shifts b. ``slope=False`` keeps c = 1, ``shifts=False`` keeps b = 0. If the classes are separated, the
+    slope is infinite (and the shifts are NaN) or, with ``finite=True``, finite with a loss of zero up to rounding. If
+    all rows have the same activations, the slope is NaN.
 
     Each iteration
       1. solves H step = g, with the gradient g and the Hessian H,
@@ -295,13 +295,13 @@ def root_mean_square(Z: Array) -> float:
 
 @dataclass(frozen=True)
 class MapCoordinates:
-    """The search sees activations less ``center`` (K), divided by ``scale``."""
+    """The coordinates of the search: activations minus ``center`` (K), divided by ``scale``."""
 
     scale: float
     center: Array
 
     def start(self, slope: bool) -> Array:
-        """Return where the search begins: at no map, or nearer to zero where that is far out."""
+        """Return the starting point of the search: the identity map, or a point nearer to zero if that is far out."""
         size = min(self.scale, NEAR) if slope else self.scale
         return np.append(size, size / self.scale * self.center)
 
@@ -382,7 +382,7 @@ def cross_entropy(Z: Array, T: Array, s: Array, theta: Array) -> Entropy:
 
 
 def influence(A: Array, T: Array, found: LinearMap) -> Array:
-    """Return what each row moves slope and shifts by, N × (1 + K): ``−H⁻¹ g_n`` at the estimate.
+    """Return the influence of each row on slope and shifts, N × (1 + K): ``−H⁻¹ g_n`` at the estimate.
 
     Their sum is zero; the sum of their squares is the (sandwich) variance of the estimate.
 
@@ -404,13 +404,13 @@ def gradients(A: Array, T: Array, found: LinearMap) -> Array:
 
 
 def moves_by(G: Array, H: Array) -> Array:
-    """Return by what rows, or sums of rows, of the gradients ``G`` move slope and shifts: ``−H⁻¹ g``."""
+    """Return the influence of the gradients ``G`` (rows, or sums of rows) on slope and shifts: ``−H⁻¹ g``."""
     B = _directions(len(H) - 1, slope=True, shifts=True)
     return np.asarray(-(B @ factor_spd(B.T @ H @ B).solve(B.T @ G.T)).T)
 
 
 def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
-    """Return the directions, as columns, in which (slope, shifts) may go: shifts sum to zero."""
+    """Return the feasible directions of (slope, shifts) as columns: shifts sum to zero."""
     B = np.zeros((K + 1, K))
     B[0, 0] = 1.0
     B[1:, 1:] = np.vstack([np.eye(K - 1), -np.ones(K - 1)])

@@ -1,4 +1,4 @@
-"""Other class priors: Bayes' rule once more, and the prior of rows without labels."""
+"""Changed class priors: reweighting by Bayes' rule, and estimating the prior of unlabelled rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def read_class_prior(class_prior: PerClass, classes: Labels) -> Array:
     if isinstance(class_prior, Mapping):
         if set(class_prior) != set(labels):
             raise InvalidInputError(
-                f"class_prior names the classes {sorted(class_prior, key=str)}, and y has {labels}: give one each."
+                f"class_prior names the classes {sorted(class_prior, key=str)}, but y has {labels}. Give one "
+                "probability for each."
             )
         class_prior = [class_prior[label] for label in labels]
     prior = as_numbers(class_prior, "class_prior must be a mapping from class to probability or a sequence")
@@ -70,7 +71,7 @@ def read_rates(rates: PerClass, classes: Labels) -> Array:
 
 
 def shift_log_proba(log_proba: Array, shift: Array) -> Array:
-    """Return log probabilities after ``shift`` (length K) was added to the log odds.
+    """Return log probabilities with ``shift`` (length K) added to the log odds.
 
     With ``shift = log(new prior / old prior)`` this is Bayes' rule for the same class densities under the new prior:
     ``p'(C_k | x) ∝ p(C_k | x) π'_k / π_k``.
@@ -84,13 +85,13 @@ def shift_log_proba(log_proba: Array, shift: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassPrior(Mapping[Any, float], Table):
-    """An estimated class prior: a mapping from class to probability, so that ``with_class_prior`` takes it as it is.
+    """An estimated class prior: a mapping from class to probability, which ``with_class_prior`` accepts directly.
 
     Attributes
     ----------
     classes : array
     prior, std_error : arrays
-        Estimate, and its standard error from the curvature of the likelihood.
+        Estimate, and its standard error from the curvature of the log likelihood.
     gap : float
         The log likelihood at the estimate is at most this far below its maximum.
     n_iter : int
@@ -121,7 +122,7 @@ class ClassPrior(Mapping[Any, float], Table):
 def estimate_prior(
     log_proba: Array, trained: Array, classes: Labels, *, tol: float = 1e-4, max_iter: int = 10_000
 ) -> ClassPrior:
-    """Return the class prior under which rows without labels are most likely, by EM.
+    """Estimate the class prior of unlabelled rows by maximum likelihood, with EM.
 
     With ratios ``r_nk = p(C_k | x_n) / π_k`` (the densities, up to a factor for each row) it maximises, over the new
     prior π',
@@ -133,7 +134,8 @@ def estimate_prior(
       2. stops when the bound on the gap, ``N log max_k (mean_n q_nk / π'_k)``, is below ``tol``,
       3. takes the mean of the posteriors for the next prior.
 
-    Cost: O(N K) an iteration, and N K numbers. Densities that do not differ say nothing about the prior: refused.
+    Cost: O(N K) an iteration, and N K numbers. If the class densities do not differ, the prior is not identified: an
+    error.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Reading of what a decision rests on: probabilities, the loss matrix, the cost of rejecting."""
+"""Checks of the inputs of a decision: probabilities, loss matrix, cost of rejecting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Names: TypeAlias = Sequence[Any] | Labels | None
 
 @dataclass(frozen=True)
 class LossMatrix(Table):
-    """What each action costs in each class: ``values[k, a]`` is the loss of action ``a`` if the true class is ``k``.
+    """The cost of each action in each class: ``values[k, a]`` is the loss of action ``a`` if the true class is ``k``.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LossMatrix(Table):
 
     @property
     def error_cost(self) -> float | None:
-        """What every error costs, if all cost the same, right answers cost nothing and actions are the classes."""
+        """The cost of an error, if all errors cost the same, correct answers are free and actions are the classes."""
         L = self.values
         if L.shape[0] != L.shape[1] or len(L) < 2 or not np.array_equal(self.actions, self.classes):
             return None
@@ -54,18 +54,18 @@ class LossMatrix(Table):
 
     @property
     def rounding(self) -> float:
-        """What a sum over classes of probability × loss can be off by: costs this close are equal."""
+        """The rounding error of an expected loss: costs this close count as equal."""
         return float(8 * len(self.values) * np.finfo(np.float64).eps * np.abs(self.values).max(initial=0.0))
 
 
 LossLike: TypeAlias = LossMatrix | npt.ArrayLike | Mapping[Any, Mapping[Any, float]] | None
-"""What actions cost: None (every error costs 1), K × A numbers, or {class: {action: cost}}."""
+"""Costs of actions: None (every error costs 1), K × A numbers, or {class: {action: cost}}."""
 RejectLike: TypeAlias = npt.ArrayLike | Mapping[Any, float] | None
-"""What making no decision costs: one number, one for each class, or {class: cost}; None: it is no action."""
+"""Cost of rejecting: one number, one for each class, or {class: cost}; None: rejecting is not an action."""
 
 
 def read_probabilities(proba: npt.ArrayLike, K: int | None = None) -> Array:
-    """Return N × K probabilities, or say what is wrong with them.
+    """Return checked N × K probabilities.
 
     >>> read_probabilities([[0.2, 0.9]])
     Traceback (most recent call last):
@@ -105,8 +105,8 @@ def read_probabilities(proba: npt.ArrayLike, K: int | None = None) -> Array:
 def read_loss(loss: LossLike, classes: Sequence[Any] | Labels, actions: Names = None) -> LossMatrix:
     """Return the loss matrix: from None (every error costs 1), K × A numbers, or {class: {action: cost}}.
 
-    A pandas table, classes down and actions across, is read by its names. Actions are the classes where there are as
-    many and none are named, else 0, 1, … .
+    A pandas table with classes as rows and actions as columns is read by its names. Without names, actions are the
+    classes if there are as many, else 0, 1, … .
 
     >>> read_loss({"sick": {"go": 100, "stay": 0}, "well": {"go": 0, "stay": 5}}, ["sick", "well"]).values.tolist()
     [[100.0, 0.0], [0.0, 5.0]]
@@ -137,12 +137,12 @@ def read_loss(loss: LossLike, classes: Sequence[Any] | Labels, actions: Names = 
 
 
 def named_loss(loss: LossLike, K: int, classes: Names, actions: Names) -> LossMatrix:
-    """Return the loss matrix for K classes, which are 0 … K−1 unless they are named."""
+    """Return the loss matrix for K classes, by default named 0 … K−1."""
     return read_loss(loss, range(K) if classes is None else _check_names("classes", classes, K, "class"), actions)
 
 
 def _check_names(what: str, names: Sequence[Any] | Labels, n: int, of: str) -> list[Any]:
-    """Return names as a list, or refuse them if they are not ``n`` different ones."""
+    """Return names as a list; raise unless they are ``n`` different names."""
     given = list(names)
     if len(given) != n or len(set(given)) != n:
         raise InvalidInputError(f"{what} are {given}; expected {n} different names, one for each {of}.")
@@ -150,7 +150,7 @@ def _check_names(what: str, names: Sequence[Any] | Labels, n: int, of: str) -> l
 
 
 def read_reject(reject: RejectLike, classes: Labels) -> Array:
-    """Return what rejecting costs in each class: from one number, {class: cost}, or a sequence.
+    """Return the cost of rejecting in each class, from one number, {class: cost}, or a sequence.
 
     >>> read_reject(0.1, np.array(["a", "b"])).tolist()
     [0.1, 0.1]
@@ -170,7 +170,7 @@ def read_reject(reject: RejectLike, classes: Labels) -> Array:
 
 
 def as_labels(names: Sequence[Any]) -> Labels:
-    """Return names as an array of their own type; of objects, where they are of several."""
+    """Return names as an array of their common type, or of objects if their types differ."""
     if len({type(name) for name in names}) == 1 and isinstance(names[0], str | bool | int | float | np.generic):
         return np.array(names)
     labels = np.empty(len(names), dtype=object)
@@ -182,7 +182,7 @@ def _from_names(loss: Mapping[Any, Any], labels: list[Any], actions: Names) -> t
     """Return rows of numbers in the order of the classes, and the actions."""
     _check_classes(loss, labels, "loss")
     if not all(isinstance(row, Mapping) for row in loss.values()):
-        raise InvalidTypeError("A loss with names is {class: {action: cost}}: every class has a mapping of its own.")
+        raise InvalidTypeError("A loss with names must be {class: {action: cost}}: every class needs a mapping.")
     found = list(loss[labels[0]])
     if actions is None:
         # Where the actions are the classes they keep the order of the classes, and so do ties.
@@ -208,7 +208,7 @@ def _check_classes(given: Mapping[Any, Any], labels: list[Any], what: str) -> No
 
 
 def as_numbers(given: object, expected: str) -> Array:
-    """Return an array of numbers, or an error with what was expected and found."""
+    """Return an array of numbers; raise an error that says what was expected and found."""
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a generative model keeps of its rows (the sums of each class) and solves them to: class prior and densities."""
+"""The sums of each class that a generative model keeps, and its solution: class prior and densities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oddsmith.statistics import Features
 
 @dataclass(frozen=True)
 class Folded:
-    """What a generative model keeps of its rows: the classes, a statistic, and how its columns are read."""
+    """The data kept by a generative model: the classes, a statistic, and how its columns are read."""
 
     classes: Labels
     statistic: Any
@@ -34,7 +34,7 @@ class Solution:
 
 
 def place(part: Array, where: Indices, K: int) -> Array:
-    """Return an array with a row per class in which those of ``part`` stand at ``where``, and the others are zero.
+    """Return an array with one row per class: the rows of ``part`` at ``where``, zeros elsewhere.
 
     >>> place(np.array([[1.0], [2.0]]), np.array([0, 2]), 3).tolist()
     [[1.0], [0.0], [2.0]]

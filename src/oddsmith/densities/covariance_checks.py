@@ -1,4 +1,4 @@
-"""Covariances of Gaussian classes: shrinking them, and saying by name why one is singular."""
+"""Covariances of Gaussian classes: shrinkage, and errors that name the columns of a singular one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Names:
 
 
 def check_shrinkage(shrinkage: float | str) -> None:
-    """Refuse what is neither a share from 0 to 1 nor ``"oas"``."""
+    """Raise unless shrinkage is a number from 0 to 1 or ``"oas"``."""
     number = isinstance(shrinkage, Real) and not isinstance(shrinkage, bool)
     if shrinkage != "oas" and not (number and 0.0 <= float(shrinkage) <= 1.0):
         raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {shrinkage!r}.")
@@ -84,10 +84,10 @@ def shrink(S: Array, shrinkage: float | str, n: float) -> tuple[Array, float]:
 
 
 def check_full(S: Array, shares: Array, moments: Moments, names: Names, *, set_aside: bool) -> Mask:
-    """Refuse singular covariances by the names of their columns; return the columns in use.
+    """Refuse singular covariances with an error that names the columns; return the columns in use.
 
-    With ``set_aside`` (one covariance for all classes), columns without spread inside the classes, and those that
-    fewer rows than columns leave undetermined, are not in use, instead of refused.
+    With ``set_aside`` (one covariance for all classes), columns that are constant within the classes, or undetermined
+    because there are fewer rows than columns, are left out instead.
     """
     kept = np.ones(S.shape[1], dtype=bool)
     for g in np.unique(moments.group):

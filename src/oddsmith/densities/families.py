@@ -1,8 +1,8 @@
-"""The families of naive Bayes: how the values of a column are distributed within a class.
+"""The families of naive Bayes: the distributions of a column within a class.
 
-Each takes the sums of its columns (`oddsmith.statistics.Features`), estimates its parameters, and gives log densities,
-samples and the function of x that the log density is. Rows come as dense arrays with NaN for missing values,
-or as CSR matrices; a missing value adds nothing, since its density integrates to one.
+Each takes the sums of its columns (`oddsmith.statistics.Features`), estimates its parameters, and provides log
+densities, samples and the log density as a function of x. Rows come as dense arrays with NaN for missing values, or as
+CSR matrices; a missing value adds nothing, since its density integrates to one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Columns(Protocol):
         return sum(getattr(self, name).size for name in self.parameter_names)
 
     def parameters(self, j: int) -> dict[str, Array]:
-        """Return what is estimated of the j-th of these columns."""
+        """Return the estimates of the j-th of these columns."""
         return {name: getattr(self, name)[:, j] for name in self.parameter_names}
 
 
@@ -142,8 +142,8 @@ class PoissonColumns(_Columns):
 class MultinomialColumns(_Columns):
     """The counts of all these columns together, given their total, are multinomial with shares ``share_kj``.
 
-    Of the counts that are present, given their total, the shares are those among the columns that are present.
-    ``mean_total`` is the mean of the totals, with which samples are drawn: the model says nothing about totals.
+    With missing counts, the shares are renormalised over the present columns. ``mean_total`` is the mean total, used
+    for sampling, because the model does not describe totals.
     """
 
     parameter_names = ("share",)

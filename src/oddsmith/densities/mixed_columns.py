@@ -26,7 +26,7 @@ FAMILIES = ("bernoulli", "categorical", "gaussian", "multinomial", "poisson")
 CODES = ("auto", "integer", *FAMILIES)
 BY_KIND = {"boolean": "bernoulli", "integer": "integer", "float": "gaussian", "date": "gaussian", "text": "categorical"}
 DISPERSION = (0.5, 2.0)
-"""Counts whose variance within classes is this many times their mean are taken for Poisson counts."""
+"""Range of the ratio of within-class variance to mean for which counts are treated as Poisson."""
 
 DOMAINS: tuple[tuple[str, int, Callable[[Array], npt.NDArray[np.bool_]], str, str], ...] = (
     ("bernoulli", NOT_BINARY, lambda x: (x != 0) & (x != 1), "values other than 0 and 1", "0, 1, or booleans"),
@@ -34,7 +34,8 @@ DOMAINS: tuple[tuple[str, int, Callable[[Array], npt.NDArray[np.bool_]], str, st
     ("poisson", FRACTIONAL, lambda x: x != np.floor(x), "values that are not whole numbers", "counts 0, 1, 2 …"),
     ("multinomial", NEGATIVE, lambda x: x < 0, "negative values", "counts of zero or more"),
 )
-"""What a family refuses: the row of ``Features.outside`` that counts it, a test, what is found, what is expected."""
+"""Invalid values by family: the row of ``Features.outside`` that counts them, a test, what is found, what is
+expected."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def make_column_plan(columns: Columns, features: object) -> ColumnPlan:
             chosen[j] = _family_code(family, columns.name(j))
     elif isinstance(features, list | tuple | np.ndarray):
         if len(features) != D:
-            raise InvalidInputError(f"features lists {len(features)} families, and there are {D} columns.")
+            raise InvalidInputError(f"features lists {len(features)} families, but there are {D} columns.")
         chosen[:] = [_family_code(family, columns.name(j)) for j, family in enumerate(features)]
     else:
         raise InvalidTypeError(
@@ -144,8 +145,8 @@ def encode(columns: Columns, plan: ColumnPlan, *, extend: bool) -> tuple[RowMatr
         return columns.rows, plan, {}
     if sparse.issparse(columns.rows):
         raise InvalidTypeError(
-            f"Column {plan.name(categorical[0])!r} is categorical, but the zeros of a sparse matrix are no "
-            "categories. Pass a dense array or a table."
+            f"Column {plan.name(categorical[0])!r} is categorical, which a sparse matrix does not support. Pass a "
+            "dense array or a table."
         )
     if columns.rows is not None:  # functions of a basis are made once for all columns
         columns = replace(columns, rows=whole(columns.rows))

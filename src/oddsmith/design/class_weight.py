@@ -1,4 +1,4 @@
-"""Class weights: a factor for each class, by which the weights of its rows are multiplied."""
+"""Class weights: a factor on the sample weights of each class."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_class_weight(given: object, classes: Labels, weight: Array, *, partial:
     """Return the factor of each class, from ``"balanced"`` or {class: factor}; None: no factors.
 
     ``weight`` is the total weight of the rows of each class; ``"balanced"`` gives all classes the same total without
-    changing that of all rows. Classes that a mapping does not name have the factor 1. Of ``partial`` data a mapping may
-    name classes that are still to come, and the totals are not known.
+    changing the overall total. Classes missing from a mapping have factor 1. For ``partial`` data, a mapping may name
+    classes that appear later, and the totals are unknown.
 
     >>> read_class_weight("balanced", np.array(["no", "yes"]), np.array([90.0, 10.0])).round(3).tolist()
     [0.556, 5.0]
@@ -64,9 +64,9 @@ def _is_positive(value: object) -> bool:
 def learn_class_weight(
     model: BaseEstimator, classes: Labels, weight: Array, *, reset: bool = True, partial: bool = False
 ) -> Array | None:
-    """Return the factors of a model's classes and keep them on it (``class_weight_``), where it asks for them.
+    """Return the factors of a model's classes and store them on it (``class_weight_``), if it has class weights.
 
-    Without ``reset`` they are those of the fit, whatever the rows here.
+    Without ``reset``, they are the factors of the fit, whatever the rows here.
     """
     if not reset:
         found = vars(model).get("class_weight_")

@@ -1,4 +1,4 @@
-"""Data in pieces: the roles of columns, the summary that the first pass makes, and the encoder of later passes."""
+"""Data in pieces: the roles of columns, the summary from the first pass, and the encoder of later passes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from oddsmith.statistic import Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which columns of a table are labels, weights and offsets; None where a piece brings them by itself, or none.
+    """The columns of labels, weights and offsets of a table; None if a piece carries them separately or there are none.
 
-    ``features`` are the columns that a model reads, None for all others (and for arrays); ``formats`` says how text in
-    some of them is read, by name.
+    ``features`` are the columns that a model reads, None for all others (and for arrays); ``formats`` maps names to
+    text formats.
     """
 
     y: str | None = field(default=None, kw_only=False)
@@ -46,7 +46,7 @@ class Roles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are no features."""
+        """The columns that are not features."""
         return tuple(name for name in (self.y, self.weight, self.offset) if name is not None)
 
     def select(self, parts: Wrapped) -> Wrapped:
@@ -100,7 +100,7 @@ class Roles:
             raise InvalidInputError(f"The {role}s of the rows are not numbers ({error}).") from None
 
     def labels(self, piece: Piece, n: int, kept: Indices | None = None) -> Any:
-        """Return the labels of the ``n`` rows of a piece, or of those ``kept``: others are not even read."""
+        """Return the labels of the ``n`` rows of a piece, or only of those ``kept``."""
         labels = self.column(piece, "y")
         if labels is None:
             raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
@@ -125,7 +125,7 @@ def locate_errors(piece: Piece) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSummaryParams:
-    """How to summarise pieces: with which roles and design, and the ``share`` of rows to draw, ``most`` to keep."""
+    """Parameters of a summary: roles, design, the ``share`` of rows to draw, and how many to keep at ``most``."""
 
     roles: Roles
     design: Design | None = None
@@ -136,7 +136,7 @@ class DataSummaryParams:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Rows that were drawn from a piece, as they came, and the random key of each."""
+    """Raw rows drawn from a piece, and the random key of each."""
 
     keys: Array
     rows: Piece
@@ -148,8 +148,8 @@ class DataSummary:
 
     ``n_rows`` counts the rows that a fit reads (a design may leave out incomplete ones), ``n_present`` those of
     positive weight; ``weight`` is the total weight of each class; ``columns`` the number of columns of arrays. Whether
-    a row is drawn depends on the number of its piece and its place in it alone, so that a sample merges exactly: rows
-    have random keys, and the smallest are kept.
+    a row is drawn depends only on the number of its piece and its position in it, so samples merge exactly: rows have
+    random keys, and the smallest are kept.
 
     >>> params = DataSummaryParams(roles=Roles())
     >>> parts = [DataSummary.of(Piece(np.eye(2), y), params) for y in (["b", "a"], ["a", "c"])]
@@ -218,7 +218,7 @@ class DataSummary:
         return replace(some, schema=schema, offset_sum=offset, drawn=drawn)
 
     def pruned(self) -> DataSummary:
-        """Return the summary without levels that a dictionary has and no row: these are nobody's business."""
+        """Return the summary without dictionary levels that occur in no row, which must not be disclosed."""
         return self if self.schema is None else replace(self, schema=self.schema.pruned())
 
     @classmethod
@@ -227,14 +227,14 @@ class DataSummary:
 
 
 def some_weights(s: Array | None, n: int) -> Array | None:
-    """Return the checked weights of some of the rows, which may all be zero, as those of all rows may not."""
+    """Return the checked weights of some of the rows; unlike those of all rows, they may all be zero."""
     return s if s is None or (s.shape == (n,) and not s.any()) else inputs.read_weights(s, n)
 
 
 def _draw(
     piece: Piece, n: int, params: DataSummaryParams, s: Array | None, kept: Indices | None
 ) -> tuple[SampledRows, ...]:
-    """Return the rows whose key is below the share, but for those dropped or of weight 0; ``s`` is that of the kept."""
+    """Return the rows whose key is below the share, except dropped rows and rows of weight 0."""
     if params.share <= 0.0:
         return ()
     keys = np.random.default_rng([params.seed, piece.number]).random(n)
@@ -265,7 +265,7 @@ def truncate_sample(sample: tuple[SampledRows, ...], most: int, *, slack: float 
 
 
 def concatenate_samples(sample: tuple[SampledRows, ...], most: int) -> list[Piece]:
-    """Return sampled rows as pieces: a single one if they are tables of one schema, since each piece has its price."""
+    """Return sampled rows as pieces, merged if they are tables of one schema, since each piece has overhead."""
     # Cutting off a few costs more than keeping them.
     pieces = [part.rows for part in truncate_sample(sample, most, slack=1.2)]
     first = pieces[0]
@@ -280,11 +280,11 @@ def concatenate_samples(sample: tuple[SampledRows, ...], most: int) -> list[Piec
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockEncoder:
-    """Makes blocks of pieces: columns by a learned ``design`` (None: numbers as they are), labels as class codes.
+    """Encodes pieces as blocks: columns by a learned ``design`` (None: numbers unchanged), labels as class codes.
 
-    Values that are missing or infinite are refused, with the name of the piece, unless ``missing`` ones are allowed.
-    With ``split`` rows come in parts, categories as codes.
-    Weights are multiplied by the ``class_weight`` of each row's class, where there is one.
+    Missing or infinite values are an error that names the piece, unless ``missing`` values are allowed. With ``split``,
+    rows come in parts, with categories as codes. Weights are multiplied by the ``class_weight`` of each row's class, if
+    any.
 
     >>> encode = BlockEncoder(roles=Roles(), classes=np.array(["a", "b"]))
     >>> block = encode(Piece(np.eye(2), ["b", "a"]))
@@ -321,7 +321,7 @@ class BlockEncoder:
             return Block(as_rows(rows), t, s, take_rows(offset, kept))
 
     def _compact(self, rows: SplitRows) -> SplitRows:
-        """Return rows in parts as arrays of their own: views would keep the whole piece."""
+        """Return rows in parts as copies, because views would keep the whole piece in memory."""
         compact = rows.compact(self.dtype)
         if not self.missing:
             try:

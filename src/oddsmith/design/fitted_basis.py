@@ -207,14 +207,14 @@ def check_same_basis(one: BaseEstimator, other: BaseEstimator) -> None:
     mine, its = learned_design(one), learned_design(other)
     if mine is not its and (mine is None or its is None or not mine.is_like(its)):
         raise InvalidInputError(
-            "Models merge only if their designs are the same, and these learned different levels or means. Make one "
-            "Design of all rows first, and fit both models to the columns that its transform gives."
+            "Models merge only if their designs are equal, but these learned different levels or means. Fit one "
+            "Design to all rows first, and fit both models to the columns of its transform."
         )
     bases = learned_basis(one), learned_basis(other)
     if not _equal(*([] if basis is None else [vars(step) for step in basis.steps] for basis in bases)):
         raise InvalidInputError(
-            "Models merge only if their basis functions are the same, and these learned different ones. "
-            "Give both the same centres, knots or scales, or transform the rows before fitting."
+            "Models merge only if their basis functions are equal, but these learned different ones. Give both the "
+            "same centres, knots or scales, or transform the rows before fitting."
         )
 
 

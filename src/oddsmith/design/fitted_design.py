@@ -1,4 +1,4 @@
-"""Where a model meets a table: rows for fitting come through the model's design, if it has or needs one."""
+"""Reading tables for a model: training rows go through the model's design, if it has or needs one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def through_design(
     """Return rows, labels, weights and offsets for fitting; rows of a table that is more than numbers are `Encoded`.
 
     ``design`` is a `Design`, None (automatic), or False (none). With ``reset`` it is learned from these rows and kept
-    as ``model.design_``; otherwise the one that was learned is used. Arrays, sparse matrices and tables of numbers pass
-    as they are if there is no `Design`. With ``split`` large tables come in parts, categories as codes.
+    as ``model.design_``; otherwise the learned one is used. Without a `Design`, arrays, sparse matrices and numeric
+    tables are unchanged. With ``split``, large tables come in parts, with categories as codes.
     """
     if reset:
         model.__dict__.pop("design_", None)
@@ -56,13 +56,13 @@ def through_design(
     # The labels: those given, those of the column that y names, or of the left side of the formula.
     target = learned.target_
     if isinstance(y, str) and target is not None and y != target:
-        raise InvalidInputError(f"The left side of the formula is {target!r}, and y={y!r} names another. Leave out y.")
+        raise InvalidInputError(f"The left-hand side of the formula is {target!r}, but y={y!r}. Leave out y.")
     labels = split_target(X, target if y is None else y)[1]
     return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
 
 
 def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
-    """Return the rows that have a label, with what else there is of them; labels that are a column stay in it."""
+    """Return the labelled rows with their weights and offsets; labels in a column stay there."""
     from oddsmith.design.table import target_of
 
     table = as_table(X)
@@ -84,7 +84,7 @@ def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
 
 
 def as_design(design: object) -> Design | None:
-    """Return a copy of a design that is not fitted: one of all columns for None, none for False."""
+    """Return an unfitted copy of a design: of all columns for None, none for False."""
     if design is False:
         return None
     from oddsmith.design.table import Design
@@ -97,7 +97,7 @@ def as_design(design: object) -> Design | None:
 
 
 def _is_numbers(X: object, y: object) -> bool:
-    """Whether rows need no design: an array, or a table that holds nothing but numbers beside ``y``."""
+    """Whether rows need no design: an array, or a table with only numbers besides ``y``."""
     table = as_table(X)
     if table is None:
         return True
@@ -116,6 +116,6 @@ def check_intercept(model: BaseEstimator, design: Design) -> None:
     """Refuse a formula without a constant for a model that adds one."""
     if not design.intercept_ and vars(model).get("fit_intercept", True):
         raise InvalidInputError(
-            f"The formula {design.formula!r} has no constant (0 or -1), and {type(model).__name__} adds one. Give the "
-            "model fit_intercept=False, if it has that, or leave the constant in the formula."
+            f"The formula {design.formula!r} has no constant (0 or -1), but {type(model).__name__} adds one. Give the "
+            "model fit_intercept=False, if it has this option, or leave the constant in the formula."
         )

@@ -1,4 +1,4 @@
-"""What other libraries say of input that they cannot read, as sentences."""
+"""Our messages for other libraries' errors about input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNREADABLE = {
     "Cannot cast": "X holds values that are not numbers ({}). Pass an array of numbers or a data frame.",
     "ufunc": "X holds values that are not numbers ({}). Pass an array of numbers or a data frame.",
 }
-"""What other libraries say of rows that they cannot read, and the sentence for it."""
+"""Other libraries' errors about rows, and our message for each."""
 
 
 def explain_rows(text: str) -> str:

@@ -1,8 +1,8 @@
 """Formulas such as ``low ~ age + C(race) * log(smoke)``: read as data, never run as code.
 
-formulaic reads the operators between terms. What stands inside a term, an expression such as ``spline(lwt, knots=5)``,
-is parsed to Python's syntax tree, and every node of it must be one that is known here: columns, numbers, arithmetic,
-comparisons, and the functions of `functions`. The nodes are then evaluated on arrays, one by one.
+formulaic parses the operators between terms. An expression inside a term, such as ``spline(lwt, knots=5)``, is parsed
+to Python's syntax tree, and every node must be allowed: columns, numbers, arithmetic, comparisons, and the functions of
+`functions`. The nodes are then evaluated on arrays, one by one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from formulaic.parser.types import Term
 
 LONGEST = 20_000
-"""Characters in a formula."""
+"""Maximum length of a formula."""
 MOST_FACTORS, MOST_TERMS = 16, 300_000
-"""Factors of a product, and terms that products may write out to."""
+"""Maximum factors of a product, and terms after expansion."""
 MOST_NODES = 200
 QUOTED = re.compile(r"`[^`]*`")
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -37,15 +37,15 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 FUNCTIONS = ("C", *sorted({*LEARNED, *PLAIN}))
 
 States = dict[str, Any]
-"""What the functions of a formula have learned, by the text of their call."""
+"""Learned states of formula functions, by the text of their call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expression:
-    """An expression that was found harmless: its text, and the columns that it names.
+    """A validated expression: its text, and the columns that it names.
 
-    ``column`` is the one that stands alone; ``category`` that of ``C(column)``, and ``reference`` its level, None where
-    there is none.
+    ``column`` is set if the expression is a single column; ``category`` for ``C(column)``, with its ``reference``
+    level, if any.
 
     >>> read_expression("log(age) * 2").columns, read_expression("C(race, reference='white')").category
     (('age',), 'race')
@@ -59,12 +59,12 @@ class Expression:
 
 
 def plain_column(name: str) -> Expression:
-    """Return the expression that is a column, whatever its name."""
+    """Return the expression for a column of any name."""
     return Expression(text=name, columns=(name,), column=name)
 
 
 def read_expression(text: str) -> Expression:
-    """Return an expression, or say what in it is not allowed."""
+    """Return an expression; raise an error that says what is not allowed."""
     tree = parse(text)
     columns = tuple(dict.fromkeys(_columns(tree, text, top=True)))
     if not columns:
@@ -77,7 +77,7 @@ def read_expression(text: str) -> Expression:
 
 
 def evaluate(expression: Expression, column: Callable[[str], Array], states: States) -> Array:
-    """Return an expression's values, n × w, from a function that gives a column's values, and what was learned."""
+    """Return an expression's values, n × w, from a function that returns columns, and the learned state."""
     if expression.column is not None:
         return column(expression.column)[:, None]
     tree = parse(expression.text)
@@ -88,7 +88,7 @@ def evaluate(expression: Expression, column: Callable[[str], Array], states: Sta
 
 
 def learn(expression: Expression, column: Callable[[str], Array], s: Array, states: States) -> None:
-    """Learn, from all rows and their weights, what the functions of an expression keep; inner ones first."""
+    """Learn the state of the functions of an expression from all rows and their weights, inner functions first."""
     for node in reversed(learned_calls(expression)):  # a walk meets the outer before the inner
         key = ast.unparse(node)
         if key in states:
@@ -111,7 +111,7 @@ def learned_calls(expression: Expression) -> list[ast.Call]:
 
 
 def not_finite(expression: Expression, row: int) -> InvalidInputError:
-    """Return the error that says where an expression has no finite value."""
+    """Return the error that names the row in which an expression is not finite."""
     if expression.column is not None:
         what = f"Column {expression.column!r} has infinite values (inf), the first in row {row}."
         return InvalidInputError(f"{what} Replace them by finite numbers.", row=row)
@@ -124,7 +124,7 @@ def not_finite(expression: Expression, row: int) -> InvalidInputError:
 def parse(text: str) -> ast.expr:
     """Return the syntax tree of an expression; a name in backticks keeps them, see `column_name`.
 
-    The text of a call, by which learned states are kept, is that of its node (`ast.unparse`).
+    Learned states are keyed by the text of a call's node (`ast.unparse`).
     """
     quoted: dict[str, str] = {}
     prefix = "quoted_"
@@ -149,7 +149,7 @@ def parse(text: str) -> ast.expr:
 
 
 def _with_powers(text: str) -> str:
-    """Return an expression with the powers of R, ``x^2``, as those of Python, but for texts in quotes.
+    """Return an expression with R's powers, ``x^2``, as Python's, except in quoted strings.
 
     >>> _with_powers("x^2 + (y == 'a^b')")
     "x**2 + (y == 'a^b')"
@@ -163,7 +163,7 @@ def column_name(node: ast.Name) -> str:
 
 
 def called(node: ast.Call) -> str:
-    """Return the name of the function that is called, nothing if it has none."""
+    """Return the name of the called function, or an empty string."""
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
@@ -175,7 +175,7 @@ def _refuse(text: str, why: str) -> InvalidInputError:
 
 
 def _columns(node: ast.expr, text: str, *, top: bool = False) -> Iterator[str]:
-    """Yield the columns of an expression, and refuse every node that is not known."""
+    """Yield the columns of an expression, and refuse every node that is not allowed."""
     if isinstance(node, ast.Name):
         if node.id.startswith("__"):
             raise _refuse(text, f"{node.id} is not a column name here")
@@ -248,7 +248,7 @@ def _constant(node: ast.expr, text: str, *, numbers: bool = False) -> Any:
 
 
 def _operation(node: ast.expr) -> tuple[Callable[..., Any] | None, list[ast.expr]]:
-    """Return the function of an operation and its operands, None if it is not one that is known."""
+    """Return the function of an operation and its operands, None if it is not allowed."""
     match node:
         case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
             return OPERATORS.get(type(op)), [left, right]
@@ -285,12 +285,12 @@ class Formula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the right side names, in order."""
+        """The columns on the right-hand side, in order."""
         return tuple(dict.fromkeys(name for term in self.terms for factor in term for name in factor.columns))
 
 
 def read_formula(text: object, columns: Iterable[str]) -> Formula:
-    """Return the formula, or say what is wrong with it; ``.`` stands for all ``columns`` but the target."""
+    """Return the formula, or raise an error that explains it; ``.`` means all ``columns`` except the target."""
     if not isinstance(text, str):
         raise InvalidTypeError(f"formula must be a string such as 'low ~ age + race', found {text!r}.")
     _check_size(text)
@@ -305,8 +305,8 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
     terms = [factors for factors in found if factors]
     if not terms:
         raise InvalidInputError(
-            f"The formula {text!r} has no columns on its right side. Every fit keeps the log likelihood of the model "
-            f"with a constant alone: summary().null_log_likelihood. Name a column."
+            f"The formula {text!r} has no columns on its right-hand side. For the null model, every fit has "
+            "summary().null_log_likelihood. Name a column."
         )
     # As in R: factors in the order in which they are written, terms by degree.
     order = {text: place for place, text in reversed(list(enumerate(written)))}
@@ -336,9 +336,9 @@ def _translated(text: str) -> str:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what could write out to very many terms.
+    """Refuse formulas that could expand to very many terms.
 
-    D different names make up to 2^D terms, which a power p multiplies p times; and n names in p + 1 factors make up to
+    D different names give up to 2^D terms, multiplied p times by a power p; n names in p + 1 factors give up to
     (1 + n / (p + 1))^(p + 1).
     """
     text = re.sub(r"\w+\([^()]*\)", "f", text)  # what stands inside a function is arithmetic
@@ -379,7 +379,7 @@ def _terms(side: Iterable[Term] | None, text: str) -> list[Term]:
 
     terms = [None] if side is None else list(side)
     if not all(isinstance(term, Term) for term in terms):
-        raise InvalidInputError(f"The formula {text!r} has several parts on a side; one on each is expected.")
+        raise InvalidInputError(f"The formula {text!r} has several parts on a side; expected one on each side.")
     return terms
 
 
@@ -403,7 +403,8 @@ def _target(left: Iterable[Term] | None, text: str) -> str | None:
     factors: list[Any] = list(terms[0].factors) if len(terms) == 1 else []
     if len(factors) != 1 or factors[0].eval_method.value != "lookup":
         raise InvalidInputError(
-            f"The left side of the formula {text!r} must be the name of one column, the labels. Compute them before "
+            f"The left-hand side of the formula {text!r} must be the name of one column, the labels. Compute them "
+            "before "
             "the fit, and pass them as y."
         )
     return str(factors[0].expr)

@@ -1,11 +1,11 @@
-"""The columns of a table by kind, the same whatever library it comes from: numbers, and categories as codes.
+"""The columns of a table by kind, independent of its library: numbers, and categories as codes.
 
 | kind | columns of | as numbers |
 |---|---|---|
 | ``"number"`` | whole numbers, floats, decimals | themselves |
 | ``"boolean"`` | booleans | 0 and 1 |
 | ``"date"`` | dates and times (UTC, if they have a zone) | days since 1970-01-01, with fractions |
-| ``"category"`` | words, categoricals, enumerations | none: they have levels |
+| ``"category"`` | text, categoricals, enumerations | none: they have levels |
 | ``"empty"`` | nothing but missing values | all missing |
 """
 
@@ -43,23 +43,23 @@ KINDS = {
     **{"null": "empty", "boolean": "boolean", "integer": "number", "float": "number", "decimal": "number"},
     **{"date": "date", "text": "category", "dictionary": "category"},
 }
-"""Kinds of columns, by what their Arrow type holds."""
+"""Kinds of columns by Arrow type."""
 LEVELS = ("integer", "float", "boolean", "null", "text")
 """What levels may be as they are."""
 
 DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
-"""Types that are not numbers at first sight."""
+"""Types that need conversion to numbers."""
 
 TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-"""Ticks of a clock in a day."""
+"""Time units per day."""
 
 
 MANY_TEXTS = 1000
-"""Levels of text from which they stay in Arrow: no Python object is made of each."""
+"""Number of text levels from which they stay in Arrow, without Python objects."""
 
 
 class TextLevels(Sequence[Any]):
-    """Many texts that differ, in an Arrow array: a sequence whose Python objects are made when they are asked for.
+    """Many distinct strings in an Arrow array: a sequence that creates Python objects on access.
 
     >>> levels = TextLevels(pa.array(["b", "a"]))
     >>> len(levels), levels[1], levels == ("b", "a")
@@ -90,7 +90,7 @@ class TextLevels(Sequence[Any]):
 
 @dataclass(frozen=True)
 class Coded:
-    """A column as codes of its levels: −1 where it is missing. ``ordered``: the levels have an order of their own.
+    """A column as codes of its levels, −1 for missing values. ``ordered``: the levels have a declared order.
 
     >>> coded = code(pa.array(["b", None, "a", "b"]))
     >>> coded.levels, coded.codes.tolist(), coded.ordered
@@ -104,7 +104,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Frame:
-    """Some columns of a table: numbers as they came (narwhals series, columns of Arrow), all else as Arrow arrays.
+    """Some columns of a table: numbers unchanged (narwhals series, Arrow columns), all others as Arrow arrays.
 
     >>> import polars
     >>> frame = read_frame(polars.DataFrame({"age": [19, None], "race": ["black", "white"]}))
@@ -159,7 +159,7 @@ class Frame:
         return Coded(tuple(map(bool, numbers) if kind == "boolean" else numbers), codes)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """Return a column of numbers in its own type, without a copy where that can be; float64 if some are missing."""
+        """Return a numeric column in its own type, without a copy if possible; float64 if values are missing."""
         column = self.columns[name]
         if self.kinds[name] in ("number", "boolean"):
             if isinstance(column, nw.Series):
@@ -183,7 +183,7 @@ class Frame:
 
 
 def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
-    """Return the named columns of a table (default: all), or say which of them is missing."""
+    """Return the named columns of a table (default: all); raise if one does not exist."""
     table = as_table(X)
     if table is None:
         raise InvalidTypeError(
@@ -207,7 +207,7 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
 
 
 def is_plain(table: nw.DataFrame[Any]) -> bool:
-    """Whether a table holds numbers and booleans only, so that it is an array with names."""
+    """Whether a table has only numbers and booleans, like an array with column names."""
     for column in table.iter_columns():
         if column.dtype in DESIGNED:
             return False
@@ -218,7 +218,7 @@ def is_plain(table: nw.DataFrame[Any]) -> bool:
 
 
 def code(array: pa.Array) -> Coded:
-    """Return the codes of an Arrow array; levels that are missing values themselves count as such."""
+    """Return the codes of an Arrow array; levels that are missing values count as missing."""
     if not isinstance(array, pa.DictionaryArray):
         array = array.dictionary_encode()
     indices = array.indices
@@ -270,7 +270,7 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
 
 
 def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
-    """Return a categorical of pandas with its codes where they lie; None if its levels are not texts."""
+    """Return a pandas categorical with its codes in place; None if its levels are not strings."""
     if not column.implementation.is_pandas():
         return None
     values = column.to_native().array
@@ -292,7 +292,7 @@ def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:
 
 
 def _days(array: pa.Array) -> Array:
-    """Return days since 1970-01-01; whole days and the rest apart, so that the unit of the clock shows in no digit."""
+    """Return days since 1970-01-01, whole days and fractions separately, so that the time unit affects no digit."""
     if pa.types.is_date32(array.type):
         return arrow_numbers(array.cast(pa.int32()))
     per_day = TICKS["ms" if pa.types.is_date64(array.type) else array.type.unit]
@@ -307,7 +307,7 @@ COLUMN_KINDS = {
     **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
     **{"text": "text", "dictionary": "text", "date": "date"},
 }
-"""Kinds of columns, by what their Arrow type holds; dates are days since 1970-01-01."""
+"""Kinds of columns by Arrow type; dates are days since 1970-01-01."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ class Columns:
     arrays: tuple[pa.Array, ...] = ()
 
     def name(self, j: int) -> str:
-        """Return the name of a column, ``x0``, ``x1`` … where there are none."""
+        """Return the name of a column, ``x0``, ``x1`` … if unnamed."""
         return f"x{j}" if self.names is None else self.names[j]
 
     @property
@@ -364,7 +364,7 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
     values: Any = X
     with as_input_errors(explain_rows):
         if table is None and not sparse.issparse(X):
-            # Lists that mix words and numbers keep both.
+            # Lists that mix text and numbers keep both.
             mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
             values = check_array(np.array(X, dtype=object) if mixed else X, dtype=None, **options)
@@ -433,7 +433,7 @@ def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
 
 
 def type_name(type_: pa.DataType) -> str:
-    """Return what an Arrow type holds: "null", "boolean", "integer" and so on; nothing where it is of no use here."""
+    """Return the content of an Arrow type: "null", "boolean", "integer" and so on; empty if unsupported."""
     names = {
         **{is_.is_null: "null", is_.is_boolean: "boolean", is_.is_integer: "integer", is_.is_floating: "float"},
         **{is_.is_decimal: "decimal", is_.is_dictionary: "dictionary", is_.is_date: "date", is_.is_timestamp: "date"},

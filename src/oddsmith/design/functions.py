@@ -1,7 +1,8 @@
-"""Functions of a formula that learn something from the column they are applied to, and keep it.
+"""Formula functions that learn parameters from their column.
 
-Each has ``learn(x, s)``, a classmethod that returns what it learned from values and weights, and is then called with
-values: the learned function of them, a column or several.
+Each has a classmethod ``learn(x, s)``, which returns the function learned from values and weights; calling it with
+values
+returns one or more columns.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Knots = int | list[float]
 
 @dataclass(frozen=True)
 class Center:
-    """``x − mean``, the mean being that of the fit.
+    """``x − mean``, with the mean of the training rows.
 
     >>> Center.learn(np.array([1.0, 3.0]), np.ones(2))(np.array([5.0])).tolist()
     [3.0]
@@ -153,10 +154,10 @@ LEARNED: dict[str, Callable[..., Any]] = {
     **{"center": Center.learn, "scale": Scale.learn, "poly": Poly.learn},
     **{"spline": Splines.learn, "ns": natural, "bs": bsplines},
 }
-"""What a formula calls them."""
+"""Names of the functions in a formula."""
 
 OPTIONS = {name: tuple(signature(learn).parameters)[2:] for name, learn in LEARNED.items()}
 """Their options, which may be given by position or by name."""
 
 PLAIN: dict[str, Callable[..., Any]] = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "I": np.asarray}
-"""Functions that learn nothing."""
+"""Functions without learned parameters."""

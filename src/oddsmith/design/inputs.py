@@ -39,7 +39,7 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows that have come through a design: numeric columns, checked, with names that the design knows."""
+    """Rows encoded by a design: checked numeric columns with the design's names."""
 
     rows: ArrayOrCSR | SplitRows
 
@@ -61,7 +61,7 @@ def restored_on_error(estimator: BaseEstimator) -> Iterator[None]:
 
 
 def check_fitted(estimator: BaseEstimator, call: str) -> None:
-    """Refuse an estimator that is not fitted, saying what to ``call``."""
+    """Raise if an estimator is not fitted; ``call`` names the method to use first."""
     try:
         check_is_fitted(estimator)
     except ValueError:
@@ -70,7 +70,7 @@ def check_fitted(estimator: BaseEstimator, call: str) -> None:
 
 
 def feature_names(estimator: BaseEstimator) -> Labels | None:
-    """Return the names of the columns that an estimator was fitted to, None if they had none."""
+    """Return the names of the columns that an estimator was fitted to, None if unnamed."""
     return getattr(estimator, "feature_names_in_", None)
 
 
@@ -88,9 +88,9 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
     if is_elsewhere(X):
         what = repr(str(X)) if isinstance(X, str | PathLike) else f"a {type(X).__name__}"
         raise NeedsMemoryError(
-            f"Rows in memory are needed here, and X is {what}: data in pieces, wherever it lies. fit, predict, "
-            "predict_proba, decision_function, decide and evaluate take it; for all else read a part of it that is "
-            "small enough into a table."
+            f"This method needs rows in memory, but X is {what}: data in pieces. fit, predict, predict_proba, "
+            "decision_function, decide and evaluate accept it; for other methods, read a small enough part into a "
+            "table."
         )
     with as_input_errors(explain_rows):
         table: object = nw.from_native(X, pass_through=True)
@@ -101,8 +101,8 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             )
         if isinstance(X, Mapping):
             raise InvalidTypeError(
-                f"X is a {type(X).__name__}, and a table or a matrix is expected. Make a data frame of it: "
-                "pandas.DataFrame(X), polars.DataFrame(X) or pyarrow.table(X)."
+                f"X is a {type(X).__name__}, but a table or a matrix is expected. Convert it: pandas.DataFrame(X), "
+                "polars.DataFrame(X) or pyarrow.table(X)."
             )
         if not isinstance(table, nw.DataFrame):
             return None
@@ -128,13 +128,13 @@ def split_target(X: object, y: object) -> tuple[Any, Any]:
 
 
 def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool = False) -> Any:
-    """Return ``X`` as a float array or CSR matrix, without a copy where it is one already.
+    """Return ``X`` as a float array or CSR matrix, without a copy if it already is one.
 
-    With ``split`` large tables that a design reads come in parts, categories as codes.
+    With ``split``, large tables that a design reads come in parts, with categories as codes.
 
-    Column names and their number are kept on the estimator (``reset=True``) or compared with those seen in fit.
-    Values are not yet checked for NaN: `check_finite` does that. What a design encoded is taken as it is, and an
-    estimator that was fitted through one (``design_``) reads later rows through it.
+    Column names and their number are stored on the estimator (``reset=True``) or compared with those seen in ``fit``.
+    `check_finite` checks for NaN later. Encoded rows are used unchanged, and an estimator with a design (``design_``)
+    reads later rows through it.
     """
     if isinstance(X, Encoded):
         return X.rows
@@ -169,7 +169,7 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool =
 
 
 def _with_names(table: nw.DataFrame[Any]) -> Any:
-    """Return what scikit-learn reads the same column names from (pandas, Arrow), whatever the table's library."""
+    """Return an object (pandas, Arrow) from which scikit-learn reads the same column names."""
     if table.implementation.is_pandas_like():
         return table.to_native()
     import pyarrow as pa
@@ -178,7 +178,7 @@ def _with_names(table: nw.DataFrame[Any]) -> Any:
 
 
 def column_numbers(column: nw.Series[Any]) -> Array:
-    """Return a column of numbers or booleans as float64, NaN where one is missing: the nearest ones, always.
+    """Return a column of numbers or booleans as the nearest float64, NaN if missing.
 
     >>> import polars
     >>> column_numbers(nw.from_native(polars.Series([2**53 + 1, None]), series_only=True)).tolist()
@@ -192,9 +192,9 @@ def column_numbers(column: nw.Series[Any]) -> Array:
 
 
 def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
-    """Return a table of numbers as an array in column order, in which its columns need not be moved about.
+    """Return a numeric table as an array in column-major order, without rearranging its columns.
 
-    It is a view of the table, not to be written to, where that is such an array already.
+    It is a read-only view of the table if that already is such an array.
 
     >>> import pyarrow as pa
     >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
@@ -213,12 +213,12 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
 
 
 def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
-    """Return the table of Arrow behind a view, None if it is of another library."""
+    """Return the Arrow table behind a view, None if it is from another library."""
     return table.to_native() if table.implementation.is_pyarrow() else None
 
 
 def arrow_kind(type_: pa.DataType) -> str | None:
-    """Return the kind of numbers or booleans of Arrow, which need no other reading; None for all else."""
+    """Return the kind of an Arrow column of numbers or booleans, None for others."""
     from pyarrow import types
 
     if types.is_float64(type_) or types.is_integer(type_):
@@ -227,7 +227,7 @@ def arrow_kind(type_: pa.DataType) -> str | None:
 
 
 def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
-    """Return the numbers of a column in their own type, if NumPy has it, else as float64; those of texts, too."""
+    """Return the numbers of a column in their own type, if NumPy has it, else as float64; also parses text."""
     if column.dtype == nw.Decimal:
         return column_numbers(column)
     values = column.to_numpy()
@@ -245,9 +245,9 @@ def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
 
 
 def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
-    """Return an Arrow array of numbers as float64, NaN where it is null; of decimals the nearest ones.
+    """Return an Arrow array of numbers as float64, null as NaN, decimals as the nearest floats.
 
-    Libraries turn decimals into floats in ways of their own, which differ in the last bit.
+    Libraries convert decimals to floats differently, in the last bit.
 
     >>> import pyarrow as pa
     >>> from decimal import Decimal
@@ -332,13 +332,13 @@ def check_two_classes(classes: Labels) -> None:
 
 
 def check_labels(y: object, n_rows: int) -> Labels:
-    """Return labels as an array of one type, or refuse those that are missing, infinite, mixed or no classes at all."""
+    """Return labels as an array of one type; refuse missing, infinite, mixed or continuous labels."""
     with as_input_errors():
         labels: Labels = column_or_1d(as_array(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
+            raise unlabelled("NaN or infinity", ~np.isfinite(labels))
         if labels.dtype.kind in "mM" and np.isnat(labels).any():
-            raise InvalidInputError("Input y contains missing values (NaT); every row needs a class.")
+            raise unlabelled("missing values (NaT)", np.isnat(labels))
         are_texts = _are_texts(labels)
         if labels.dtype.kind == "O" and not are_texts:
             labels = _one_type(labels)
@@ -348,11 +348,23 @@ def check_labels(y: object, n_rows: int) -> Labels:
     return labels
 
 
+def unlabelled(what: str, missing: npt.NDArray[np.bool_]) -> InvalidInputError:
+    """Return the error for rows without a label."""
+    row = int(np.argmax(missing))
+    return InvalidInputError(
+        f"Input y contains {what}, the first in row {row}; every row needs a class. Drop these rows first, such as "
+        "table.dropna(subset=['y']) in pandas; for tables, Design(missing='drop') leaves out all rows with a missing "
+        "label or value.",
+        row=row,
+    )
+
+
 def _one_type(labels: Labels) -> Labels:
-    """Return labels of object type as an array of their own type, or refuse missing and mixed ones."""
+    """Return object labels as an array of their common type; refuse missing and mixed ones."""
     values = labels.tolist()
-    if any(v is None or v != v for v in values):
-        raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
+    missing = np.array([v is None or v != v for v in values])
+    if missing.any():
+        raise unlabelled("missing values (None or NaN)", missing)
     kinds = {type(v) for v in values}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -368,7 +380,7 @@ def _are_texts(labels: Labels) -> bool:
 
 
 def _text_codes(labels: Labels) -> tuple[Labels, Codes]:
-    """Return the sorted classes and codes of labels that are texts: what `numpy.unique` gives, without sorting all."""
+    """Return the sorted classes and codes of string labels, like `numpy.unique` but without sorting all of them."""
     import pyarrow as pa
 
     coded = pa.array(labels.tolist(), pa.large_string()).dictionary_encode()
@@ -377,7 +389,7 @@ def _text_codes(labels: Labels) -> tuple[Labels, Codes]:
 
 
 def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
-    """Return classes and codes of whole numbers in a narrow range without sorting, or None for all other labels."""
+    """Return classes and codes of integers in a narrow range without sorting, or None for other labels."""
     if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biuf" or not n_rows:
         return None
     least, most = y.min(), y.max()
@@ -399,7 +411,7 @@ def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
 
 
 def as_array(values: object) -> Any:
-    """Return an array of a list or of a series of any library; anything else as it is."""
+    """Return a list or a series of any library as an array; anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
         return np.asarray(values)
     series = nw.from_native(values, series_only=True, pass_through=True)
@@ -407,12 +419,12 @@ def as_array(values: object) -> Any:
 
 
 def take_rows(values: object, kept: Indices | None) -> Any:
-    """Return the entries of the rows ``kept``, all if that is None; a scalar or None is that of any rows."""
+    """Return the entries of the rows ``kept`` (None: all); a scalar or None is returned unchanged."""
     return values if kept is None or values is None or np.isscalar(values) else np.asarray(as_array(values))[kept]
 
 
 def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, Codes]:
-    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know."""
+    """Return the classes of a model and the code of each label; refuse unknown labels."""
     labels = np.asarray(as_array(y))
     if labels.shape != (n_rows,):
         raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
@@ -454,7 +466,7 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
 
 
 def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
-    """Return offsets of activations against class 0, n × (K−1), or None; given are n for two classes, else n × K."""
+    """Return offsets against class 0, n × (K−1), or None; the input has n values for two classes, else n × K."""
     if offset is None:
         return None
     with as_input_errors(partial(explain_numbers, "offset")):
@@ -468,9 +480,9 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
 
 
 LEAST_SHARE = 1e-100
-"""Least share of all weight that a class has: squares must stay in range."""
+"""Minimum share of the total weight for a class: squares must stay in range."""
 LEAST_WEIGHT = 1e-250
-"""Least total weight."""
+"""Minimum total weight."""
 
 
 def check_class_weights(weight: Array, classes: Labels) -> None:

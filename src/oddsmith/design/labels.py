@@ -1,4 +1,4 @@
-"""Labels of part of the rows: classes that not every part has, and their union."""
+"""Labels of parts of the rows, which may lack classes, and the union of their classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
 from oddsmith.design.frame import arrow_array, code
-from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
+from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels, unlabelled
 from oddsmith.design.levels import few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.protocols import Indices, Labels
@@ -31,7 +31,7 @@ def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, Indices, Indices]:
 def code_labels(values: object) -> tuple[Labels, Codes]:
     """Return the classes in a column of labels (an array, or a series of any library) and the code of each row's.
 
-    Texts are coded as Arrow does it, without an object for each of them.
+    Strings are coded by Arrow, without a Python object for each.
 
     >>> import pyarrow as pa
     >>> classes, codes = code_labels(pa.chunked_array([["b", "a", "b"]]))
@@ -44,12 +44,7 @@ def code_labels(values: object) -> tuple[Labels, Codes]:
         return read_some_labels(labels, len(labels))
     coded = code(arrow_array(series))
     if (coded.codes < 0).any():
-        row = int(np.argmax(coded.codes < 0))
-        raise InvalidInputError(
-            f"Input y contains missing values, the first in row {row}; every row needs a class. Fill them in, or leave "
-            "these rows out: Design(missing='drop') does.",
-            row=row,
-        )
+        raise unlabelled("missing values", coded.codes < 0)
     found, classes = np.unique(coded.codes), np.array(coded.levels, dtype=object)
     order = found[np.argsort(classes[found])]
     rank = np.zeros(len(classes), dtype=np.int32)

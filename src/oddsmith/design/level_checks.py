@@ -1,4 +1,4 @@
-"""Notes on categories before a fit: columns of very many levels, and those in which every value is new."""
+"""Warnings about categories before a fit: columns with very many levels, or with a new value in every row."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from oddsmith.errors import LevelsWarning, caller_level
 
 MANY = 100
-"""Levels above which a column is named: each has a weight of its own."""
+"""Number of levels above which a column is named in a warning."""
 FEW_ROWS = 20
 """Rows below which values may all differ by chance."""
 
 
 def describe_ids(name: str, levels: int, rows: float) -> str:
-    """Return the sentence on a column in which every value is new, empty for others.
+    """Return the message about a column with a new value in every row, empty for others.
 
     >>> describe_ids("name", 30, 30)
     "Column 'name' has 30 different values in 30 rows: it is an ID, or a number that was not recognised. Leave it out, \
@@ -31,16 +31,16 @@ or write its numbers plainly."
 
 
 def describe_many(columns: Iterable[tuple[str, int]]) -> str:
-    """Return the sentence on columns of more than `MANY` levels, given with their levels; empty if there are none.
+    """Return the message about columns with more than `MANY` levels; empty if there are none.
 
     >>> describe_many([("dest", 105), ("race", 3)])
-    "Column 'dest' has 105 levels, and each has a weight of its own. Join rare levels, use a prior, or leave it out."
+    "Column 'dest' has 105 levels, and each has its own weight. Join rare levels, use a prior, or leave it out."
     """
     many = sorted(((name, n) for name, n in columns if n > MANY), key=lambda column: -column[1])
     if not many:
         return ""
     more = f" and {len(many) - 6} more columns" if len(many) > 6 else ""
-    remedy = "and each has a weight of its own. Join rare levels, use a prior, or leave"
+    remedy = "and each has its own weight. Join rare levels, use a prior, or leave"
     if len(many) == 1:
         return f"Column {many[0][0]!r} has {many[0][1]:,} levels, {remedy} it out."
     listed = ", ".join(f"{name!r} ({n:,})" for name, n in many[:6])
@@ -48,7 +48,7 @@ def describe_many(columns: Iterable[tuple[str, int]]) -> str:
 
 
 def warn_of_levels(columns: Iterable[tuple[str, int, float]]) -> None:
-    """Warn of categories, given with their levels and rows, that have too many of them."""
+    """Warn about categories with too many levels."""
     found = [(name, levels, describe_ids(name, levels, rows)) for name, levels, rows in columns]
     texts = [text for _, _, text in found if text]
     texts.append(describe_many((name, levels) for name, levels, text in found if not text))

@@ -25,7 +25,7 @@ from oddsmith.rows.codes import CODES, CodeRows, narrowest
 CHUNK_ROWS = 1 << 20
 KEPT_DICTIONARIES = 2
 MISSING = "missing"
-"""How a missing value is called where it is a level."""
+"""Name of the level of missing values."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,12 +35,12 @@ from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000
-"""Numbers of the expanded rows from which categories stay codes, however few their levels."""
+"""Size of the expanded rows from which categories stay codes, however few their levels."""
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
 
 
 class Design(TransformerMixin, BaseEstimator):
-    """Numeric columns from a pandas, polars or Arrow table: the same numbers from each, to the last bit.
+    """Numeric columns from a pandas, polars or Arrow table, bit for bit the same from each.
 
     | a column of | becomes |
     |---|---|
@@ -49,53 +49,54 @@ class Design(TransformerMixin, BaseEstimator):
     | dates and times | days since 1970-01-01 (UTC), with fractions |
     | text, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, except the reference |
 
-    The reference is the first level: in the order of the column's own levels if that is an ordered categorical (pandas,
-    Arrow) or an enumeration (polars), sorted otherwise. Ordered ones, too, get 0/1 columns. A model adds the constant.
+    The reference is the first level: in the column's own order for an ordered categorical (pandas, Arrow) or an
+    enumeration (polars), otherwise in sorted order. Ordered categoricals also become 0/1 columns. The model adds the
+    constant.
 
     Parameters
     ----------
     formula : str, optional
-        As in R, ``"low ~ age + C(race) * smoke + spline(lwt)"``, or its right side alone; default: every column. A left
-        side names the labels, so that ``fit(table)`` of a model needs no ``y``. Operators are ``+ - : * / ^`` and
-        brackets, and ``.`` for all other columns; functions are ``C(x)`` (numbers as categories;
+        As in R, ``"low ~ age + C(race) * smoke + spline(lwt)"``, or the right-hand side alone; default: every column. A
+        left-hand side names the labels, so that the model's ``fit(table)`` needs no ``y``. Operators are
+        ``+ - : * / ^``, parentheses, and ``.`` for all other columns; functions are ``C(x)`` (numbers as categories;
         ``C(x, reference="a")``), ``log``, ``exp``, ``sqrt``, ``I(…)`` with arithmetic, ``center``, ``scale``,
-        ``poly(x, degree)``, ``spline(x, knots)`` (see `Spline`), ``ns(x, df)`` and ``bs(x, df, degree)``. It is data:
-        nothing else is understood, and nothing of it is run as code. It needs the package formulaic (the extra
-        ``formula``).
+        ``poly(x, degree)``, ``spline(x, knots)`` (see `Spline`), ``ns(x, df)`` and ``bs(x, df, degree)``. Nothing else
+        is accepted, and no part of a formula is run as code. It needs the package formulaic (the extra ``formula``).
     missing : "error", "drop" or "indicator"
-        ``"error"`` refuses missing values (null, None, NaN, NaT). ``"drop"`` fits without the rows that have some in a
-        column of the design; such rows cannot be predicted, and are refused then. ``"indicator"`` fills numbers with
-        their mean and adds a 0/1 column ``age[missing]``; a missing category is a level of its own, ``race[missing]``.
+        ``"error"`` refuses missing values (null, None, NaN, NaT). ``"drop"`` fits without the rows that miss a value in
+        a column of the design; predicting such rows is an error. ``"indicator"`` fills numbers with their mean and adds
+        a 0/1 column ``age[missing]``; a missing category becomes the level ``race[missing]``.
     unseen : "error" or "reference"
-        What happens to levels that were not there in the fit: refused, or counted as the reference.
+        Whether levels that did not occur in the fit are an error or count as the reference.
     reference : None, "most frequent", or {column: level}
-        The level without a column: the first, the one whose rows weigh most, or the one named.
+        The level without a column: the first, the one with the largest total weight, or the named one.
 
     Attributes
     ----------
     feature_names_in_ : array
-        The columns that are read. Others are ignored later, and the order does not matter; one that is missing or of
-        another kind is an error with its name.
+        The columns that the design reads. In later tables, other columns are ignored and the order does not matter; a
+        column that is absent or of another kind is an error that names it.
     kinds_ : dict
         ``"number"``, ``"boolean"``, ``"date"`` or ``"category"``, by column.
     categories_ : {column: Category}
         Levels and reference.
     fills_ : {column: float}
-        What stands for missing numbers.
+        Replacements for missing numbers.
     terms_ : tuple of Term
-        What the columns are products of.
+        The factors of which each column is a product.
     sparse_ : bool
-        Whether rows come out as CSR: a category has more than 20 levels, or less than a tenth is not zero.
+        Whether rows are CSR: if a category has more than 20 levels, or less than a tenth of the entries are nonzero.
     target_ : str or None
-        The left side of the formula.
+        The left-hand side of the formula.
     intercept_ : bool
         Whether the formula has a constant.
 
     Notes
     -----
-    Levels, means and kinds are sums over rows and merge: ``partial_fit`` learns from part after part (no formula with
-    ``center``, ``scale``, ``poly`` or splines, which need all rows). Cost: one pass to learn, one to encode, a block of
-    rows at a time; O(N) integers for each category, never N × levels. Contrasts of products follow R's rule.
+    Levels, means and kinds are mergeable sums over rows: ``partial_fit`` learns from one part at a time (except
+    formulas with ``center``, ``scale``, ``poly`` or splines, which need all rows). Cost: one pass to learn and one to
+    encode, a block of rows at a time; O(N) integers for each category, never N × levels. Contrasts of interactions
+    follow R's rule.
 
     >>> import polars
     >>> table = polars.DataFrame({"age": [19, 33, 20], "race": ["black", "other", "white"]})
@@ -125,7 +126,7 @@ class Design(TransformerMixin, BaseEstimator):
         self.reference = reference
 
     def fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
-        """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is not used otherwise.
+        """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is otherwise ignored.
 
         >>> import polars
         >>> Design("~ I(age > 30)").fit(polars.DataFrame({"age": [19, 33]})).get_feature_names_out().tolist()
@@ -137,9 +138,9 @@ class Design(TransformerMixin, BaseEstimator):
     def learn(
         self, X: Any, sample_weight: object = None, *, split: bool = False
     ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
-        """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped.
+        """Learn from a table; return its encoded rows, and the numbers of the rows kept if some were dropped.
 
-        With ``split`` large tables come in parts, categories as codes.
+        With ``split``, large tables come in parts, with categories as codes.
 
         >>> import polars
         >>> rows, kept = Design(missing="drop").learn(polars.DataFrame({"x": [1, None, 3]}))
@@ -155,7 +156,7 @@ class Design(TransformerMixin, BaseEstimator):
             return self._split(frame, s) if split else self._encode(frame, s), kept
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
-        """Learn from one more part of a table: the design is then that of all parts so far, exactly.
+        """Learn from one more part of a table: the design then equals a fit to all parts so far.
 
         >>> import polars
         >>> parts = [polars.DataFrame({"x": x}) for x in (["a", "b"], ["c"])]
@@ -170,9 +171,9 @@ class Design(TransformerMixin, BaseEstimator):
         return self
 
     def look(self, X: Any, sample_weight: object = None, *, check: bool = True) -> TableSchema:
-        """Return what there is to learn from part of a table, without learning it: `settle` does, from all of them.
+        """Return the summary of a part of a table, without learning; `settle` learns from the merged summaries.
 
-        Missing values that the design does not take are refused now, or (``check=False``) not before they are encoded.
+        Missing values that the design does not accept are refused now or, with ``check=False``, when they are encoded.
 
         >>> import polars
         >>> Design().look(polars.DataFrame({"x": ["a", "b"]})).seen["x", True].weight.tolist()
@@ -186,7 +187,7 @@ class Design(TransformerMixin, BaseEstimator):
         return TableSchema(frame.kinds, summarise(frame, formula, s, numbers=self.missing == "indicator"))
 
     def complete(self, X: Any) -> Indices | None:
-        """Return the numbers of the rows to fit with, if ``missing="drop"`` leaves out some, else None.
+        """Return the numbers of the rows to fit, if ``missing="drop"`` leaves out some, else None.
 
         >>> import polars
         >>> Design(missing="drop").complete(polars.DataFrame({"x": [1, None, 3]})).tolist()
@@ -217,7 +218,7 @@ class Design(TransformerMixin, BaseEstimator):
         return self._encode(self._again(X))
 
     def transform_split(self, X: Any) -> ArrayOrCSR | SplitRows:
-        """Return `transform`, large tables in parts: numbers where they lie, categories as codes.
+        """Return `transform`, with large tables in parts: numbers in place, categories as codes.
 
         >>> import polars
         >>> design = Design().fit(polars.DataFrame({"x": ["a", "b"]}))
@@ -230,9 +231,10 @@ class Design(TransformerMixin, BaseEstimator):
     def retrain(
         self, X: Any, sample_weight: object = None, *, part: bool = False, split: bool = False
     ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
-        """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
+        """Return encoded rows for another fit, and the numbers of the rows kept if some were dropped.
 
-        Those that are ``part`` of the data may all be dropped. With ``split`` they come in parts, categories as codes.
+        If the rows are only ``part`` of the data, all of them may be dropped. With ``split``, they come in parts, with
+        categories as codes.
 
         >>> import polars
         >>> design = Design(missing="drop").fit(polars.DataFrame({"x": ["a", "b", None]}))
@@ -243,7 +245,7 @@ class Design(TransformerMixin, BaseEstimator):
         return self._split(frame, s) if split else self._encode(frame, s, by_column=part), kept
 
     def is_like(self, other: Design) -> bool:
-        """Whether two fitted designs make the same columns of every table.
+        """Whether two fitted designs produce the same columns for every table.
 
         >>> import polars
         >>> one, two = (Design().fit(polars.DataFrame({"x": list(levels)})) for levels in ("ab", "ba"))
@@ -259,7 +261,7 @@ class Design(TransformerMixin, BaseEstimator):
         return np.array([name for term in self.terms_ for name in term.names], dtype=object)
 
     def _read(self, X: object) -> tuple[Formula, Frame]:
-        """Return the formula (that of all columns, where none is given), and the columns that it names."""
+        """Return the formula (by default of all columns), and the columns that it names."""
         for name, known in POLICIES.items():
             if getattr(self, name) not in known:
                 raise UnknownNameError(name, getattr(self, name), known)
@@ -278,7 +280,7 @@ class Design(TransformerMixin, BaseEstimator):
         return every_column if self.formula is None else read_formula(self.formula, columns)
 
     def _again(self, X: object) -> Frame:
-        """Return the columns of a later table, of the kinds that they had."""
+        """Return the columns of a later table, with the kinds seen in the fit."""
         check_fitted(self, "fit(table)")
         frame = _read_some_rows(X, self.feature_names_in_.tolist())
         for name, kind in self.kinds_.items():
@@ -293,7 +295,7 @@ class Design(TransformerMixin, BaseEstimator):
     def _complete(
         self, frame: Frame, sample_weight: object, *, empty_ok: bool = False
     ) -> tuple[Frame, Indices | None, Array | None]:
-        """Return the rows to fit with, which they are if some are dropped, and their weights."""
+        """Return the rows to fit, their numbers if some are dropped, and their weights."""
         s = inputs.read_weights(sample_weight, frame.n_rows)
         kept = complete_rows(frame, empty_ok=empty_ok) if self.missing == "drop" else None
         return (frame, None, s) if kept is None else (frame.take(kept), kept, take_rows(s, kept))
@@ -301,7 +303,7 @@ class Design(TransformerMixin, BaseEstimator):
     def _settle(
         self, formula: Formula, frame: Frame, summaries: Summaries, s: Array | None = None, *, all_rows: bool = True
     ) -> None:
-        """Set the fitted attributes from summaries, of ``all_rows`` or of some; a frame without columns has no rows."""
+        """Set the fitted attributes from summaries of ``all_rows`` or of some; a frame without columns has no rows."""
         self.feature_names_in_, self.n_features_in_ = np.array(formula.columns, dtype=object), len(formula.columns)
         self.target_, self.intercept_ = formula.target, formula.intercept
         self.kinds_ = {name: frame.kinds[name] for name in formula.columns}
@@ -357,7 +359,7 @@ class Design(TransformerMixin, BaseEstimator):
             )
 
     def _terms(self, formula: Formula) -> list[Term]:
-        """Return the terms with the names of their columns; marks of missing numbers follow these, or come last."""
+        """Return the terms with the names of their columns; missing indicators follow their columns or come last."""
         protos = list(dict.fromkeys(tuple(dict.fromkeys(map(self._proto, term))) for term in formula.terms))
         categories = {proto for term in protos for proto in term if proto[0] == "levels"}
         terms: list[Term] = []
@@ -378,7 +380,7 @@ class Design(TransformerMixin, BaseEstimator):
         return [term for term in terms if term.width]
 
     def _proto(self, factor: Expression) -> tuple[str, Any]:
-        """Return what a factor is before it has names: levels of a column, or numbers of an expression."""
+        """Return a factor before its columns have names: levels of a column, or numbers of an expression."""
         category = factor.category or (factor.column if factor.column in self.categories_ else None)
         return ("numbers", factor) if category is None else ("levels", category)
 
@@ -390,7 +392,7 @@ class Design(TransformerMixin, BaseEstimator):
         return Factor(what, of, names)
 
     def _numbers(self, frame: Frame, name: str, rows: slice | None = None) -> Array:
-        """Return a column of numbers, missing ones filled, or refuse them."""
+        """Return a numeric column with missing values filled, or refuse them."""
         x = frame.numbers(name, rows)
         missing = np.isnan(x)
         if missing.any():
@@ -400,7 +402,7 @@ class Design(TransformerMixin, BaseEstimator):
         return x
 
     def is_split(self, n_rows: int) -> bool:
-        """Whether so many rows are better kept in parts: there are categories, and expanded they would be large.
+        """Whether this many rows should be kept in parts: there are categories that would be large if expanded.
 
         >>> import polars
         >>> Design().fit(polars.DataFrame({"x": ["a", "b"]})).is_split(2)
@@ -412,7 +414,7 @@ class Design(TransformerMixin, BaseEstimator):
 
     @property
     def form(self) -> TableForm:
-        """The columns of the rows in parts, before there are any.
+        """The column layout of rows in parts, before any rows exist.
 
         >>> import polars
         >>> Design().fit(polars.DataFrame({"x": ["a", "b", "c"], "n": [1, 2, 3]})).form.factors
@@ -421,7 +423,7 @@ class Design(TransformerMixin, BaseEstimator):
         return split_form(self.terms_)
 
     def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:
-        """Return the rows in parts, numbers where they lie and categories as codes."""
+        """Return the rows in parts: numbers in place, categories as codes."""
         absent = None if s is None else s == 0.0
 
         def levels(factor: Factor) -> CodeRows:
@@ -445,7 +447,7 @@ class Design(TransformerMixin, BaseEstimator):
         return split_rows(self.terms_, frame.n_rows, levels, numbers, values)
 
     def _values(self, frame: Frame, factor: Factor, rows: slice) -> Array:
-        """Return the numbers of a factor that is not levels, n × w."""
+        """Return the values of a numeric factor, n × w."""
         if factor.what == "indicator":
             return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
         x = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
@@ -454,7 +456,7 @@ class Design(TransformerMixin, BaseEstimator):
         return x
 
     def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> ArrayOrCSR:
-        """Return the columns of all terms; rows of weight 0 are not there, so they may have any level."""
+        """Return the columns of all terms; rows of weight 0 are ignored, so they may have any level."""
         absent = None if s is None else s == 0.0
         places = {name: self._places(category, frame, absent) for name, category in self.categories_.items()}
 
@@ -468,7 +470,7 @@ class Design(TransformerMixin, BaseEstimator):
     def _places(
         self, category: Category, frame: Frame, absent: npt.NDArray[np.bool_] | None
     ) -> tuple[Indices, Indices]:
-        """Return the column of each row's level, without that of the reference (−1) and with it."""
+        """Return the column of each row's level, first without the reference (−1), then with it."""
         coded = frame.coded(category.name)
         if not category.has_missing and (coded.codes < 0).any():
             raise missing_error(category.name, frame, self.missing)
@@ -479,7 +481,7 @@ class Design(TransformerMixin, BaseEstimator):
 
 
 def target_of(design: Design) -> str | None:
-    """Return the name on the left side of a design's formula, None if it has none."""
+    """Return the name on the left-hand side of a design's formula, None if it has none."""
     left, tilde, _ = (design.formula or "").partition("~")
     return left.strip().strip("`") or None if tilde else None
 

@@ -24,7 +24,7 @@ BLOCK_ROWS = 1 << 16
 MANY_LEVELS = 20
 """A category with more levels makes the design sparse."""
 LOW_DENSITY = 0.1
-"""A design of which a smaller share is not zero is sparse."""
+"""A design with a smaller share of nonzeros is sparse."""
 
 
 @dataclass(frozen=True)

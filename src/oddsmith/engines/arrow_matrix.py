@@ -1,4 +1,4 @@
-"""Columns of Arrow that lie one after the other, as the rows of a matrix do: they are one, without a copy."""
+"""Contiguous Arrow columns as the rows of a matrix, without a copy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def copy_numbers(column: pa.ChunkedArray, place: Array) -> None:
 
 
 class _Rows:
-    """Memory that belongs to several Arrow arrays: the matrix made of it holds them all."""
+    """Memory of several Arrow arrays; a matrix over it keeps all of them alive."""
 
     def __init__(self, held: Sequence[pa.Array], address: int, stride: int) -> None:
         self.held = held
@@ -41,7 +41,7 @@ class _Rows:
 
 
 def matrix_of(columns: Sequence[pa.ChunkedArray]) -> Array | None:
-    """Return columns (Arrow's, float64) as the rows of a matrix if they lie so in memory, as an array would, else None.
+    """Return Arrow columns (float64) as the rows of a matrix if they are contiguous in memory, else None.
 
     >>> import pyarrow as pa
     >>> columns = [pa.chunked_array([row]) for row in np.arange(6.0).reshape(2, 3)]

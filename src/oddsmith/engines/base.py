@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]  # Called with (blocks done, blocks in all
 
 
 class Source(Protocol):
-    """Rows that can be folded over: how many, of which shape, and what is known of them beforehand."""
+    """Rows to fold over: their number, shape, and other facts known in advance."""
 
     @property
     def n_rows(self) -> int:
@@ -31,11 +31,11 @@ class Source(Protocol):
 
     @property
     def size(self) -> float:
-        """Number of elements, those of sparse rows counted as the four that they cost."""
+        """Number of elements; a nonzero of sparse rows counts as four, its cost."""
 
     @property
     def is_sparse(self) -> bool:
-        """Whether blocks are CSR: the rows are, and no transform makes them dense."""
+        """Whether blocks are CSR: the rows are CSR and no transform makes them dense."""
 
     @property
     def weighted(self) -> bool:
@@ -43,7 +43,7 @@ class Source(Protocol):
 
     @property
     def offset_mean(self) -> Array | None:
-        """The weighted mean of the offsets, None where there are none."""
+        """The weighted mean of the offsets, None without offsets."""
 
     @property
     def has_offset(self) -> bool:
@@ -51,7 +51,7 @@ class Source(Protocol):
 
 
 def is_device_source(source: object) -> bool:
-    """Whether a source's rows are summed on a device; asked by name, so that PyTorch is not imported.
+    """Whether a source's rows are summed on a device, checked by name to avoid importing PyTorch.
 
     >>> is_device_source(None)
     False
@@ -60,15 +60,15 @@ def is_device_source(source: object) -> bool:
 
 
 class Engine(Protocol):
-    """Folds a statistic over a source. Knows nothing of models.
+    """Folds a statistic over a source; knows nothing about models.
 
-    The merge order is fixed by the source alone, so the same source gives the same bits again, on any
-    number of threads or workers.
+    The merge order depends only on the source, so the same source gives bit-identical results on any number of threads
+    or workers.
     """
 
     @property
     def name(self) -> str:
-        """The name under which it is registered."""
+        """The registered name."""
 
     def fold(self, statistic: type[S], source: EngineSource, params: Any, *, progress: Progress | None = None) -> S:
         """Return the merge of ``statistic.of(block, params)`` over all blocks of ``source``."""
@@ -78,7 +78,7 @@ ENGINES: Registry[Callable[[], Engine]] = Registry("engine")
 
 
 def merged(parts: Iterable[S], zero: Callable[[], S], progress: Progress | None = None, count: int = 0) -> S:
-    """Return the merge of ``count`` statistics in the order that they come in, ``zero()`` where there are none."""
+    """Return the merge of ``count`` statistics in order, ``zero()`` if there are none."""
     total: S | None = None
     for done, part in enumerate(parts, 1):
         total = part if total is None else total.merge(part)

@@ -1,9 +1,9 @@
-"""The Dask engine: statistics are made where the partitions are, and only sums travel.
+"""The Dask engine: workers compute the statistics of their partitions, and only sums are transferred.
 
-A pass is one graph: a task for each partition makes its statistic, tasks above it merge sixteen neighbours at a time,
-and the one at the top comes back. Which statistics are merged with which follows from the number of partitions, so
-the same data gives the same bits again, whoever computes it and in whatever order. A task that ran twice, because its
-worker was lost or only thought to be, is still one value in that graph: no row can count twice.
+A pass is one graph: a task for each partition computes its statistic, tasks above merge sixteen neighbours at a time,
+and the root is returned. The merge tree depends only on the number of partitions, so the same data gives bit-identical
+results, whichever worker computes them and in whatever order. A task that ran twice, because its worker was lost or
+seemed to be, is still one value in the graph: no row can count twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.rows import SplitRows
 
 Fields: TypeAlias = Any
-"""The fields of a `Piece`, computed: a table of pandas or an array, what lies beside it, number and name."""
+"""The computed fields of a `Piece`: a pandas table or an array, its labels, weights and offsets, number and name."""
 FAN_IN = 16  # So many statistics are merged by one task.
 SMALL_BYTES = 1 << 14  # What is no larger than this goes out with each task: fetching it from another would take longer
 KEPT_SHARE = 0.5  # The share of memory that encoded blocks may take; workers begin to spill at 0.6.
@@ -40,7 +40,7 @@ KEPT_SHARE = 0.5  # The share of memory that encoded blocks may take; workers be
 
 @dataclass
 class _PersistedBlocks:
-    """Encoded blocks of one ``encode`` that stay on the workers for a fit, by partition; rows of the first pass."""
+    """Encoded blocks of one ``encode`` that stay on the workers during a fit, by partition; rows of the first pass."""
 
     rows: int | None = None
     encode: Callable[[Piece], Any] | None = None
@@ -74,11 +74,11 @@ class DaskParts:
         client: Client | None = None,
         dtype: str | None = None,
     ) -> DaskParts:
-        """Return the pieces of a Dask DataFrame or Array; columns that are cut into chunks are put together.
+        """Return the pieces of a Dask DataFrame or Array; column chunks are joined.
 
-        Chunk sizes may be unknown. ``y``, ``s`` and ``offset`` (Series or Arrays) are labels, weights and offsets that
-        are no columns, cut at the same rows. ``client`` is the current one by default; without one, Dask's own threads.
-        ``dtype`` is that of the encoded blocks that stay on the workers: float32 takes half their memory.
+        Chunk sizes may be unknown. ``y``, ``s`` and ``offset`` (Series or Arrays) are labels, weights and offsets
+        outside the table, with the same partitions. ``client`` defaults to the current one or, without one, to Dask's
+        threads. ``dtype`` is the type of the encoded blocks on the workers: float32 halves their memory.
 
         >>> import dask.array as da
         >>> parts = DaskParts.open(da.ones((6, 2), chunks=(2, 1)), y=da.zeros(6, chunks=3))
@@ -104,9 +104,9 @@ class DaskParts:
 
     @cached_property
     def expected_rows(self) -> int:
-        """The number of rows; where Dask does not know it, that of one partition, which is read, times their number.
+        """The number of rows; if Dask does not know it, the rows of one partition (which is read) times their number.
 
-        So a sample that is drawn in the first pass is not all that it meets. Up to four partitions it may be: 0.
+        This keeps the sample drawn in the first pass from containing everything. For up to four partitions it may: 0.
         """
         if not is_frame(self.data) and not np.isnan(self.data.chunks[0]).any():
             return int(sum(self.data.chunks[0]))
@@ -139,7 +139,7 @@ class DaskParts:
         return replace(self, data=self.data[wanted], _persisted=_PersistedBlocks())
 
     def text_sample(self, columns: Sequence[str]) -> Any:
-        """Return the first rows of those columns that are text, None if none is: of the first partition."""
+        """Return the first rows of the text columns, from the first partition; None if there are none."""
         if not is_frame(self.data):
             return None
         texts = [name for name in columns if str(self.data.dtypes[name]) in ("object", "str", "string")]
@@ -147,7 +147,7 @@ class DaskParts:
         return None if first is None else first.map_partitions(methodcaller("head", SAMPLED_ROWS)).compute()
 
     def release(self) -> None:
-        """Let go of the blocks kept on the workers. It happens by itself when nobody holds the parts any more."""
+        """Release the blocks on the workers; also happens when the parts are garbage-collected."""
         persisted = self._persisted
         if persisted.scheduler is not None:
             persisted.scheduler.release(list(persisted.blocks.values()))
@@ -159,13 +159,13 @@ class DaskParts:
 class DaskEngine:
     """Folds over Dask partitions, on the workers of a ``distributed`` client or on Dask's threads.
 
-    1. The job (statistic, parameters) goes out once, as a task from which workers fetch it, or with each task if small.
-    2. Encoded blocks are made once for a fit and stay on the workers, as many as fit into half of their memory; the
-       others are made again in each pass.
-    3. Each partition's statistic is made where the partition is; neighbours are merged in a tree of fixed shape.
+    1. The job (statistic, parameters) is sent once, as a task from which workers fetch it, or with each task if small.
+    2. Encoded blocks are computed once for a fit and stay on the workers, as many as fit into half of their memory; the
+       others are computed again in each pass.
+    3. Each partition's statistic is computed where the partition is; neighbours are merged in a tree of fixed shape.
 
-    A lost worker costs time: what it held is made again from the graph. Cost of a pass: one small task for each
-    partition and one for every fifteen of them, the statistic sent log₁₆ of their number times.
+    A lost worker costs time: the graph recomputes its values. Cost of a pass: one small task for each partition and one
+    for every fifteen of them; the statistic is sent log₁₆ of their number times.
 
     >>> import dask.array as da
     >>> from oddsmith.statistics import Counts
@@ -195,8 +195,8 @@ class DaskEngine:
             before = parts._persisted.rows
             if before is not None and total.rows != before and source.encode is not as_it_is:
                 raise InvalidInputError(
-                    f"This pass over the Dask data met {total.rows} rows, and the first one {before}: its partitions "
-                    "change from one computation to the next. Fit again when the files are complete, or persist the "
+                    f"This pass over the Dask data read {total.rows} rows, but the first one {before}: its "
+                    "partitions change between computations. Fit again when the files are complete, or persist the "
                     "data first."
                 )
             parts._persisted.rows = total.rows
@@ -209,26 +209,26 @@ class DaskEngine:
 
 @dataclass(frozen=True)
 class _LocalScheduler:
-    """Computes graphs on Dask's threads in this process, or on what else the user's configuration names."""
+    """Computes graphs on Dask's threads in this process, or on the configured scheduler."""
 
     def free_bytes(self) -> float:
-        """Return the number of bytes that blocks may take there."""
+        """Return the number of bytes available for blocks."""
         try:
             return KEPT_SHARE * float(import_module("psutil").virtual_memory().available)
         except ImportError:
             return float(1 << 30)
 
     def broadcast(self, content: object) -> Lazy | bytes:
-        """Return a lazy `_Payload` of an object that goes there once, or its bytes."""
+        """Return a lazy `_Payload` of an object that is sent once, or its bytes."""
         # Not traversed: Dask would look for lazy values in every field of a record.
         return dask_package().delayed(_Payload(content), pure=False, traverse=False)
 
     def persist(self, lazy: list[Lazy]) -> tuple[Lazy, ...]:
-        """Return the same lazy values, computed and held there."""
+        """Return the same lazy values, computed and kept."""
         return tuple(dask_package().persist(*lazy, optimize_graph=False))
 
     def release(self, persisted: list[Lazy]) -> None:
-        """Let go of what is held there; here, the caller's references are all there are."""
+        """Release kept values; here, only the caller holds references."""
 
     def compute(self, leaves: list[Lazy], total: Lazy, progress: Progress | None) -> Any:
         """Return the value of ``total``, reporting how many of the ``leaves`` below it are done."""
@@ -293,18 +293,20 @@ _Scheduler: TypeAlias = _LocalScheduler | _ClusterScheduler
 
 
 def _scheduler(client: Client | None) -> _Scheduler:
-    """Return the cluster of the client, or of the one that Dask would use; without one, this process."""
+    """Return the cluster of the client, or of Dask's default client; without one, this process."""
     if client is None:
         client = getattr(import_module("dask.base").get_scheduler(), "__self__", None)
     if client is None:
         return _LocalScheduler()
     if client.asynchronous:
-        raise InvalidInputError("The Dask client is asynchronous, and a fit waits. Make it with asynchronous=False.")
+        raise InvalidInputError(
+            "The Dask client is asynchronous, but a fit is synchronous. Create the client with asynchronous=False."
+        )
     return _ClusterScheduler(client)
 
 
 def _persist_blocks(parts: DaskParts, source: PartedSource, scheduler: _Scheduler) -> dict[int, Lazy]:
-    """Return lazy encoded blocks that are held on the workers, by partition: all of them, or as many as fit."""
+    """Return lazy encoded blocks kept on the workers, by partition: all of them, or as many as fit."""
     if source.encode is as_it_is:
         return {}
     persisted = parts._persisted
@@ -325,10 +327,10 @@ def _persist_blocks(parts: DaskParts, source: PartedSource, scheduler: _Schedule
 
 @dataclass(frozen=True)
 class _Payload:
-    """What a task of ours returns, made of so many rows: it tells Dask its size, and travels as bytes.
+    """The result of a task, with its number of rows: it reports its size to Dask and is sent as bytes.
 
-    By their size Dask spills things, and sends tasks to where large ones are. And where Dask carries arrays by
-    itself, they arrive at addresses at which sums take another way, to other bits, and compiled code a slower one.
+    Dask spills objects and places tasks by size. If Dask serialised arrays itself, they could arrive at other memory
+    alignments, which changes the last bits of sums and slows compiled code.
     """
 
     content: Any
@@ -364,7 +366,7 @@ def _of_piece(job: _Payload | bytes, *piece: Fields) -> _Payload:
 
 
 def _piece(rows: Fields, y: Fields, s: Fields, offset: Fields, number: int, name: str) -> Piece:
-    """Return a partition with what lies beside it, refusing what does not belong to its rows."""
+    """Return a partition with its labels, weights and offsets; refuse any that do not match its rows."""
     for what, part in (("y", y), ("sample_weight", s), ("offset", offset)):
         if part is not None and len(part) != rows.shape[0]:
             raise InvalidInputError(
@@ -373,14 +375,14 @@ def _piece(rows: Fields, y: Fields, s: Fields, offset: Fields, number: int, name
             )
         if offers(part, "index") and offers(rows, "index") and not part.index.equals(rows.index):
             raise InvalidInputError(
-                f"In {name} the index of {what} is not that of the rows. Join both into one table; or, if they are in "
-                f"the same order all the same, pass {what}.to_dask_array()."
+                f"In {name} the index of {what} differs from that of the rows. Join both into one table; or, if the "
+                f"order is the same anyway, pass {what}.to_dask_array()."
             )
     return Piece(rows, y, s=s, offset=offset, number=number, name=name)
 
 
 def _settled(block: object) -> object:
-    """Return an encoded block whose arrays are aligned in memory: one that came by the wire may not be."""
+    """Return an encoded block with aligned arrays; a transferred block may not be aligned."""
     if not isinstance(block, Block):
         return block
     if isinstance(block.Phi, SplitRows):
@@ -414,16 +416,16 @@ def _lazy(function: Callable[..., object]) -> Callable[..., Lazy]:
 
 
 def _explain(error: Exception) -> OddsmithError | None:
-    """Say in a sentence what Dask says by the name of a task."""
+    """Raise a helpful error in place of Dask's."""
     kind = type(error).__name__
     if kind == "KilledWorker":
         return InvalidInputError(
-            "Workers died again and again over the same partition, most often for lack of memory. Cut the data into "
-            f"smaller partitions, or give the workers more memory. Dask says: {error}"
+            "Workers died repeatedly on the same partition, usually for lack of memory. Use smaller partitions, or "
+            f"give the workers more memory. Dask says: {error}"
         )
     if "Cancelled" in kind or "Lost" in kind:
         return InvalidInputError(
-            "Dask lost rows that it cannot make again: their only copy was on a worker that is gone, or the cluster "
-            f"was closed. Fit again from the files. Dask says: {error}"
+            "Dask lost rows that it cannot recompute: their only copy was on a lost worker, or the cluster was "
+            f"closed. Fit again from the files. Dask says: {error}"
         )
     return None

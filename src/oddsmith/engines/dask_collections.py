@@ -33,9 +33,9 @@ def apply(
 ) -> Collection:
     """Return ``function`` of the rows of a Dask collection, lazily, a partition at a time.
 
-    ``function`` goes from the rows of a partition (a pandas DataFrame or an array) to n values, or n × K of them. A
-    sequence of ``names`` makes the result a DataFrame, or an Array of K columns; a name, or None, makes it a Series of
-    that name, or an Array of one dimension.
+    ``function`` maps the rows of a partition (a pandas DataFrame or an array) to n or n × K values. With a sequence of
+    ``names`` the result is a DataFrame, or an Array of K columns; with a name or None, a Series of that name, or a
+    one-dimensional Array.
 
     >>> import dask.array as da
     >>> apply(da.ones((4, 3), chunks=(2, 2)), lambda rows: rows.sum(axis=1), None, float).compute().tolist()
@@ -74,20 +74,20 @@ def checked_rows(data: Collection) -> Collection:
         return _whole_rows(data)
     if odd := [name for name in data.columns if not isinstance(name, str)]:
         raise InvalidInputError(
-            f"Columns have names that are not text: {odd[:5]}. Give them some: data.rename(columns=str)."
+            f"Column names must be strings, found {odd[:5]}. Rename them: data.rename(columns=str)."
         )
     return data
 
 
 def aligned(name: str, part: Collection | None, data: Collection) -> Collection | None:
-    """Return labels, weights or offsets in pieces beside those of the rows."""
+    """Return labels, weights or offsets in pieces aligned with those of the rows."""
     if part is None:
         return None
     if not is_dask(part) or not (_is_array(part) or offers(part, "divisions")):
         example = "" if is_frame(data) else f", for example dask.array.from_array({name}, chunks=X.chunks[0])"
         raise InvalidTypeError(
-            f"{name} is a {type(part).__name__}, and the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
-            f"Array cut at the same rows{example}; or make it a column of a table, and pass its name."
+            f"{name} is a {type(part).__name__}, but the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
+            f"Array with the same partitions{example}; or make it a column of the table, and pass its name."
         )
     if _is_array(part):
         part = _whole_rows(part)
@@ -95,23 +95,23 @@ def aligned(name: str, part: Collection | None, data: Collection) -> Collection 
         if known and part.shape[0] == data.shape[0]:
             return part.rechunk({0: data.chunks[0]})
         if known:
-            raise InvalidInputError(f"There are {data.shape[0]} rows and {part.shape[0]} entries of {name}.")
+            raise InvalidInputError(f"There are {data.shape[0]} rows but {part.shape[0]} entries of {name}.")
     elif is_frame(data) and data.known_divisions and part.known_divisions and data.divisions != part.divisions:
         raise InvalidInputError(
-            f"{name} is cut at other rows than the table: its divisions differ. Repartition it, "
+            f"The partitions of {name} differ from those of the table (other divisions). Repartition it, "
             f"{name}.repartition(divisions=table.divisions), or make it a column of the table."
         )
     pieces, here = part.npartitions, data.npartitions
     if pieces != here:
         raise InvalidInputError(
-            f"{name} has {pieces} partitions and the rows have {here}. Cut both at the same rows (rechunk, "
-            "repartition; compute_chunk_sizes() where sizes are unknown), or make it a column of the table."
+            f"{name} has {pieces} partitions, but the rows have {here}. Give both the same partitions (rechunk, "
+            "repartition; compute_chunk_sizes() if sizes are unknown), or make it a column of the table."
         )
     return part
 
 
 def _whole_rows(array: Collection) -> Collection:
-    """Return an array in chunks of whole rows; no rows are one chunk, since Dask does not cut them again."""
+    """Return an array in chunks of whole rows; an empty array is one chunk, since Dask cannot rechunk it."""
     array = array.blocks[:1] if array.shape[0] == 0 else array
     return array.rechunk({1: -1}) if array.ndim > 1 and array.numblocks[1] > 1 else array
 
@@ -126,10 +126,10 @@ def _is_array(data: Collection) -> bool:
 
 
 def partitions(parts: Sequence[Collection | None]) -> list[tuple[Lazy | None, ...]]:
-    """Return the lazy partitions of collections that lie side by side, in order; None beside a part that is None.
+    """Return the lazy partitions of aligned collections, in order; None for a collection that is None.
 
-    Dask reads small partitions of few columns several at a time, which would move the cuts of one part and not of
-    another: where parts lie side by side, columns are still chosen in the files, but cuts stay.
+    Dask fuses small partitions of few columns, which would misalign collections: for aligned collections, columns are
+    still selected in the files, but partitions stay.
     """
     alone = sum(part is not None for part in parts) == 1
     lists = [
@@ -142,7 +142,7 @@ def partitions(parts: Sequence[Collection | None]) -> list[tuple[Lazy | None, ..
 
 
 def _as_cut(frame: Collection) -> list[Lazy]:
-    """Return the partitions of a frame with its columns chosen in the files, and nothing else optimised."""
+    """Return the partitions of a frame with columns selected in the files, and no other optimisation."""
     frame = type(frame)(frame.expr.simplify())
     layer = f"cut-{frame._name}"
     high_level = import_module("dask.highlevelgraph").HighLevelGraph

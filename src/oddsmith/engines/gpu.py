@@ -54,6 +54,7 @@ class DeviceSource:
     registered: bool = False
 
     transform = None
+    form = None
     drawn = None
     form = None
     is_sparse = False

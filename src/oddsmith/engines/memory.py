@@ -29,17 +29,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 SLICE_BYTES = 1 << 24
 SMALL_BYTES = 1 << 21
-"""Rows of no more than this are one slice: threads would cost more than they save. More of them are eight at least."""
+"""Up to this size, rows form one slice, because threads would cost more than they save; larger ones form at least
+eight."""
 WIDE = 512  # Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows.
 MADE_BYTES = 1 << 22  # A slice of rows that a transform makes takes no more than this.
 STRETCHES, RUNS_BYTES = 61, 1 << 20
-"""Parts of the rows come from so many stretches of them (a prime, by which no table repeats itself); of no more bytes
-than this, one thread takes all."""
+"""Number of segments for sampling rows (a prime, to avoid periods of the table); up to this many bytes, one thread
+copies all."""
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
 _blas_lock = Lock()
 _blas_limits: list[Any] = []
 _inherited_limits: list[Any] = []
-"""The limit that was in force when this process was forked, of a fit that runs in the parent."""
+"""The BLAS limit at the time of a fork, from a fit that runs in the parent."""
 
 
 def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
@@ -51,7 +52,7 @@ def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
 class MemorySource:
     """Arrays that are already checked: rows, class codes, weights, offsets.
 
-    ``transform`` (a basis, say) turns a slice of ``X`` into the rows ``Phi`` of a block, a slice at a time.
+    ``transform`` (such as a basis) maps a slice of ``X`` to the rows ``Phi`` of a block.
 
     >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
     >>> source.n_rows, source.shape
@@ -69,7 +70,7 @@ class MemorySource:
     _blocks: dict[tuple[int, int], Block] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_blocks": {}}  # views would become copies
+        return {**vars(self), "_blocks": {}}  # pickling views would copy them
 
     @property
     def n_rows(self) -> int:
@@ -111,7 +112,7 @@ class MemorySource:
         return None if self.offset is None else np.asarray(np.average(self.offset, axis=0, weights=self.s))
 
     def kept(self) -> MemorySource:
-        """Return the source with its transformed rows made once and kept, if they are few enough to be.
+        """Return the source with its transformed rows computed once and kept, if there are few enough.
 
         >>> source = MemorySource(np.eye(2), np.array([0, 1], dtype=np.int32), K=2, transform=lambda rows: 2.0 * rows)
         >>> source.kept().X.tolist()
@@ -125,7 +126,7 @@ class MemorySource:
         return replace(self, X=self.transform(self.X), transform=None, M=None)
 
     def slices(self) -> list[tuple[int, int]]:
-        """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
+        """Return the row ranges of the blocks, which depend only on the size of the data, never on threads."""
         n = self.n_rows
         width = self.X.row_bytes if isinstance(self.X, SplitRows) else 8 * self.X.shape[1]
         small = n <= 512 or (self.transform is None and n * width <= SMALL_BYTES)
@@ -156,7 +157,7 @@ class MemorySource:
         return type(self.block(0, 0).Phi)
 
     def block(self, start: int, stop: int) -> Block:
-        """Return the rows from ``start`` to ``stop`` as views of the arrays, made once: a small pass is as short."""
+        """Return the rows from ``start`` to ``stop`` as views of the arrays, cached to keep small passes short."""
         if (start, stop) not in self._blocks:
             self._blocks[start, stop] = self._block(start, stop)
         return self._blocks[start, stop]
@@ -172,9 +173,9 @@ class MemorySource:
         )
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:
-        """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data.
+        """Return about ``rows`` row numbers, one at random from each of equally long segments of the data.
 
-        Rows of weight 0 are passed over.
+        Rows of weight 0 are skipped.
         """
         if self.s is not None:
             present = np.flatnonzero(self.s)
@@ -187,7 +188,7 @@ class MemorySource:
         return chosen
 
     def sample(self, rows: int, seed: int) -> MemorySource:
-        """Return a source of about ``rows`` rows from across the data, copied together; all rows need no copy.
+        """Return a source of about ``rows`` rows from across the data, copied unless it is all rows.
 
         >>> source = MemorySource(np.arange(6.0)[:, None], np.zeros(6, dtype=np.int32), K=1)
         >>> source.sample(2, seed=0).n_rows, source.sample(6, seed=0).X is source.X
@@ -198,7 +199,7 @@ class MemorySource:
         return self.take(self.spread(rows, seed))
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
-        """Return a source of the given rows, copied together, into ``room`` if that is given and serves."""
+        """Return a source of the given rows, copied (into ``room``, if given and suitable)."""
         if isinstance(self.X, SplitRows):
             X: Any = self.X.take(rows)
         else:
@@ -209,7 +210,7 @@ class MemorySource:
         return some.kept()
 
     def parts(self, ends: Sequence[float]) -> Iterator[RunSource]:
-        """Yield C-ordered rows in parts, each a run of every stretch of the data, by the shares at which they end.
+        """Yield C-ordered rows in parts, each with a run from every segment, by the shares at which they end.
 
         >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
         >>> [part.runs()[:2] for part in source.parts((0.5, 1.0))]
@@ -222,7 +223,7 @@ class MemorySource:
             first = last
 
     def _sample_slice(self, rows: int) -> int:
-        """How many rows a slice of a sample has: eight are enough, fewer where each would be done at once."""
+        """The number of rows in a slice of a sample: eight slices are enough, fewer if each is very short."""
         columns = int(self.X.entries) if isinstance(self.X, SplitRows) else self.shape.M
         each = 8 * columns * max(1, self.K - 1) ** 2
         return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
@@ -240,7 +241,7 @@ def in_slices(source: MemorySource, count: int) -> MemorySource:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSource:
-    """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.
+    """The rows from ``first`` to ``last`` of each of many segments of a source; with ``whole``, also those after them.
 
     >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
     >>> RunSource(source=source, first=1, last=2, apart=2, whole=True).n_present
@@ -265,7 +266,7 @@ class RunSource:
         return self.source.shape
 
     def _rest(self) -> list[tuple[int, int]]:
-        """The rows that are in no stretch."""
+        """The rows outside all segments."""
         rest = STRETCHES * self.apart, self.source.n_rows
         return [rest] if self.whole and rest[0] < rest[1] else []
 
@@ -274,7 +275,7 @@ class RunSource:
         return [(start, start + self.last - self.first) for start in starts]
 
     def runs(self) -> list[tuple[int, int]]:
-        """Return the ranges of rows that are next to each other."""
+        """Return the ranges of contiguous rows."""
         return [*self._runs(), *self._rest()]
 
     def slices(self) -> list[tuple[int, int]]:
@@ -315,8 +316,12 @@ def _take_rows(
         some = rows[slice(*ends)]
         if X.flags.c_contiguous:  # Every number is that of a row: "clip" only spares a second buffer.
             X.take(some, axis=0, out=taken[slice(*ends)], mode="clip")
-        else:  # of which "take" would copy all
+        elif not X.flags.f_contiguous:  # of which "take" would copy all
             taken[slice(*ends)] = X[some]
+        else:  # a few columns at a time stay in the cache
+            for first in range(0, X.shape[1], 8):
+                columns = slice(first, first + 8)
+                taken[slice(*ends), columns] = X.T[columns].take(some, axis=1, mode="clip").T
 
     deque(parallel_map(copy, list(pairwise(edges)), parts), maxlen=0)
     return taken
@@ -327,8 +332,7 @@ def _take_rows(
 class MemoryEngine:
     """Folds slices of arrays on ``threads`` threads (default: the cores this process may use).
 
-    The slices and their merge order depend on the data alone, so the result has the same bits on any number
-    of threads.
+    The slices and their merge order depend only on the data, so results are bit-identical on any number of threads.
 
     >>> from oddsmith.statistics import Counts
     >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
@@ -352,7 +356,7 @@ class MemoryEngine:
 
 
 def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterator[R]:
-    """Yield the results of all things in their order; so many threads take them as they come, this one among them.
+    """Yield the results for all items in order, computed on several threads, including this one.
 
     >>> list(parallel_map(abs, [3, -2, -1], threads=2))
     [3, 2, 1]
@@ -363,13 +367,13 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         return
     done: dict[int, R] = {}
     waiting = iter(range(len(things)))
-    job = [work]  # emptied at the end: a helper that never began must not keep the rows
+    job = [work]  # emptied at the end: a helper that never started must not keep the rows alive
 
     def take() -> None:
         try:
             for i in waiting:
                 done[i] = job[0](things[i])
-        finally:  # after an error nobody need go on
+        finally:  # after an error, stop the others
             deque(waiting, maxlen=0)
 
     helpers = [_pool(threads).submit(take) for _ in range(threads - 1)]
@@ -398,24 +402,24 @@ def _blas_controller() -> ThreadpoolController:
 
 
 def _take_control() -> None:
-    """Let any thread set the number of BLAS threads: threadpoolctl (from 3.7 on) obeys the first that did alone."""
+    """Let any thread set the number of BLAS threads; threadpoolctl 3.7 and newer obeys only the first that did."""
     for library in _blas_controller().lib_controllers:
         with suppress(AttributeError):  # not every library, and not every version, has it
             library.clear_controlling_thread(force=True)
 
 
 BLAS_ALONE_NUMBERS = 4096
-"""Size of the largest matrix that BLAS keeps on one thread by itself: OpenBLAS shares out a product with a vector from
-9,216 numbers on, a product of matrices from 262,144 multiplications on."""
+"""Largest matrix that BLAS processes on one thread anyway: OpenBLAS uses threads for matrix-vector products from 9,216
+numbers on, and for matrix products from 262,144 multiplications on."""
 
 
 @contextmanager
 def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
-    """Hold BLAS at one thread while a fit runs; the last of several fits that overlap restores the user's setting.
+    """Limit BLAS to one thread during a fit; the last of several overlapping fits restores the user's setting.
 
-    Slices of the data are the threads, and bits must not depend on their number. The solve belongs inside, too: threads
-    that wake up for small matrices cost more than a pass over the data. If the largest matrix has few ``numbers``, BLAS
-    takes one thread anyway, and is not looked for: that takes 10 ms, once in a process.
+    Threads work on slices of the data, and results must not depend on their number. The limit includes the solve:
+    waking threads for small matrices costs more than a pass over the data. If the largest matrix has few ``numbers``,
+    BLAS uses one thread anyway and is not looked up, which takes 10 ms once per process.
     """
     if numbers <= BLAS_ALONE_NUMBERS:
         yield
@@ -447,10 +451,10 @@ def available_cores() -> int:
 
 @lru_cache(maxsize=4)
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a pool whose threads are all there.
+    """Return a pool with all of its threads started.
 
-    They are started by a thread, which no Ctrl-C interrupts. It would in the main thread: one that was started, and not
-    yet known to the pool, would keep the process from ending.
+    They are started from another thread, which Ctrl-C cannot interrupt. In the main thread, an interrupt could leave a
+    started thread unknown to the pool, which would keep the process from ending.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix="oddsmith")
 
@@ -466,7 +470,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def _start_anew() -> None:
-    """Let a forked child begin without the threads, the lock and the running fits of its parent."""
+    """Reset the threads, lock and running fits inherited by a forked child."""
     global _blas_lock
     _pool.cache_clear()
     _blas_lock = Lock()

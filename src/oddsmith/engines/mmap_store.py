@@ -1,6 +1,7 @@
-"""Things in a local file, one after another: their arrays are memory-mapped when they are read, never copied.
+"""Objects in a local file, one after another, with arrays that are memory-mapped when read, never copied.
 
-A file is written whole or not at all. It is for this machine and this run alone: what reads it is what wrote it.
+A file is written completely or not at all. It is only for this machine and this run: the process that wrote it reads
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ LINE = 64  # Arrays begin at multiples of this, as compiled code likes it; and s
 
 
 def put(path: Path, things: Iterable[Any]) -> int:
-    """Write things to a file, one at a time, and return how many there were; the file appears when all are in it.
+    """Write objects to a file, one at a time, and return their number; the file appears when it is complete.
 
     >>> import numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +41,7 @@ def put(path: Path, things: Iterable[Any]) -> int:
 
 
 def take(path: Path) -> Iterator[Any]:
-    """Yield the things in a file; their arrays are read-only views of it."""
+    """Yield the objects in a file; their arrays are read-only views of it."""
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)
         file.seek(int.from_bytes(file.read(8), "little"))
@@ -51,7 +52,7 @@ def take(path: Path) -> Iterator[Any]:
 
 
 def _append(file: BinaryIO, thing: object) -> tuple[bytes, int, list[tuple[int, int]]]:
-    """Write the arrays of a thing; return the rest of it, where they begin, and where each lies from there."""
+    """Write the arrays of an object; return the rest of it, their start, and the offset of each."""
     arrays: list[pickle.PickleBuffer] = []
     head = pickle.dumps(thing, protocol=5, buffer_callback=arrays.append)
     start = _pad(file, ALLOCATIONGRANULARITY)

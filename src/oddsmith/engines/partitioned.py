@@ -1,8 +1,8 @@
-"""Rows that lie in pieces elsewhere: in files, on the workers of a cluster, at other sites.
+"""Data in pieces outside memory: in files, on the workers of a cluster, at other sites.
 
-A piece (some rows of a table, wherever it came from) is turned into what a statistic takes by ``encode``, where the
-piece is: what travels there is a `Job`, what comes back is a statistic. So an engine for pieces is a way of calling
-``job(piece)`` for each of them and of merging what comes back in the order of their numbers.
+Where a piece (some rows of a table) is stored, ``encode`` converts it to the input of a statistic: a `Job` is sent
+there, and a statistic comes back. So an engine for pieces calls ``job(piece)`` for each piece and merges the results in
+the order of their numbers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from oddsmith.statistic import Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Some rows as they come: a table (Arrow, pandas, polars) or an array.
+    """Some raw rows: a table (Arrow, pandas, polars) or an array.
 
-    ``y``, ``s`` and ``offset`` are labels, weights and offsets where these do not stand in columns of the table.
-    ``number`` is the same for the same piece in every pass; ``name`` says where it is, for those who read an error, and
-    ``place`` where one of its rows is (in which line of a text), if that is known.
+    ``y``, ``s`` and ``offset`` are labels, weights and offsets that are not columns of the table. ``number`` identifies
+    the piece in every pass; ``name`` is its location for error messages, and ``place`` returns the location of one of
+    its rows (such as a line number), if known.
 
     >>> import numpy as np
     >>> Piece(np.eye(2), number=3, name="b.parquet, row group 0").name
@@ -44,7 +44,7 @@ class Piece:
 
 @runtime_checkable
 class Parts(Protocol):
-    """Data in pieces, and the engine that folds over them. A model asks for no more than this."""
+    """Data in pieces and the engine that folds over them: all that a model needs."""
 
     @property
     def engine(self) -> Engine:
@@ -52,31 +52,31 @@ class Parts(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the columns, None for arrays, which have none."""
+        """The names of the columns, None for arrays."""
 
     @property
     def expected_rows(self) -> int:
-        """The number of rows as far as it is known without reading them; it need not be exact."""
+        """The approximate number of rows, known without reading them."""
 
     def choose(self, columns: Iterable[str]) -> Parts:
-        """Return the same pieces with only these columns read, in this order; one that is not there is an error."""
+        """Return the same pieces with only these columns, in this order; raise if one does not exist."""
 
 
 def check_columns(names: Iterable[str], known: Sequence[str], who: str) -> None:
-    """Refuse names that are no columns of the data; ``who`` has the known ones."""
+    """Refuse names that are not columns of the data; ``who`` introduces the list of known columns."""
     for name in names:
         if name not in known:
             raise InvalidInputError(f"There is no column {name!r}. {who}: {', '.join(map(repr, known))}.")
 
 
 def as_it_is(piece: Piece) -> Piece:
-    """Return the piece itself: what statistics of raw tables take."""
+    """Return the piece itself, for statistics of raw tables."""
     return piece
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Generic[S]):
-    """A statistic and how to make what it takes of a piece: all that travels to where the piece is. It can be pickled.
+    """A statistic and the encoding of pieces for it, which is sent to where the pieces are. It can be pickled.
 
     Engines that keep encoded blocks call ``encode`` once and ``of`` in every pass; others call the job itself.
     """
@@ -99,11 +99,11 @@ class Job(Generic[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class PartedSource:
-    """Pieces that are encoded where they are: what `MemorySource` is for arrays.
+    """Pieces that are encoded where they are stored, the counterpart of `MemorySource`.
 
-    ``n_rows`` rows (``n_present`` of positive weight) of M columns and K classes. ``drawn`` holds a uniform sample of
-    the encoded rows, on which a fit can begin. ``transform`` (a basis, say) makes the rows ``Phi`` of a block. Tables
-    whose blocks have categories as codes have a ``form``.
+    It has ``n_rows`` rows (``n_present`` of positive weight) of M columns and K classes. ``drawn`` is a uniform sample
+    of the encoded rows, on which a fit can start. ``transform`` (such as a basis) computes the rows ``Phi`` of a block.
+    Tables whose blocks have categories as codes have a ``form``.
     """
 
     parts: Any = field(kw_only=False)
@@ -140,15 +140,15 @@ class PartedSource:
         return float(self.n_rows) * self.M
 
     def job(self, statistic: type[S], params: Any) -> Job[S]:
-        """Return what is to be done with each piece."""
+        """Return the job to run on each piece."""
         return Job(statistic=statistic, params=params, encode=self.encode, transform=self.transform, M=self.M)
 
     def kept(self) -> PartedSource:
-        """Return the source itself: blocks are kept by the engine, before the transform."""
+        """Return the source itself: the engine keeps blocks before the transform."""
         return self
 
     def sample(self, rows: int, seed: int) -> MemorySource:
-        """Return about ``rows`` of the rows drawn, all if they are no more."""
+        """Return about ``rows`` of the drawn rows, or all if there are fewer."""
         assert self.drawn is not None
         drawn = replace(self.drawn, transform=self.transform, M=self.M)
         return drawn.sample(min(rows, drawn.n_rows), seed)

@@ -1,4 +1,4 @@
-"""How far a pass is, on the terminal."""
+"""Progress of a pass, on the terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from oddsmith.engines.base import Progress
 
 @contextmanager
 def following(progress: Progress | bool | None, title: str) -> Iterator[Progress | None]:
-    """Yield whom to tell how far a pass is: the function given, or with True a bar on standard error.
+    """Yield the progress callback of a pass: the given function or, for True, a bar on standard error.
 
-    The bar is there for the length of the pass, and only on a terminal. ``title`` says which pass it is.
+    The bar is shown during the pass, only on a terminal. ``title`` names the pass.
 
     >>> with following(lambda done, total: print(done, "of", total), "pass 1") as tell:
     ...     tell(1, 2)

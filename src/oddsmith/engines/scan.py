@@ -1,4 +1,4 @@
-"""What a user may give in place of rows in memory, and how it is opened."""
+"""Opening of data that is not in memory: files, folders, Dask and Spark."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from oddsmith.engines.partitioned import Parts
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, UnknownNameError
 
 SAMPLE_BYTES = 160_000_000
-"""Bytes of the sample that comes from a cluster: enough for a start near the optimum. A larger one would travel longer
+"""Size of the sample from a cluster: enough for a start near the optimum. Transferring a larger one would take longer
 than the pass that it saves."""
 OPENERS = {
     "files": ("oddsmith.engines.files", "FileParts", "files"),
     "dask": ("oddsmith.engines.dask", "DaskParts", "Dask data"),
     "spark": ("oddsmith.engines.spark", "SparkParts", "a Spark data frame"),
 }
-"""The class of each kind of data in pieces, and what errors call it."""
+"""The class of each kind of data in pieces, and its name in errors."""
 
 
 def scan(data: object, **options: Any) -> Parts:
-    """Open data that need not fit into memory, for ``fit``, ``predict`` and ``evaluate`` of every model.
+    """Open data that may be larger than memory, for ``fit``, ``predict`` and ``evaluate`` of every model.
 
     Parameters
     ----------
     data : path, folder, glob, list of these, pyarrow dataset, Dask or Spark data frame, or Dask array
         Files are Parquet, CSV or Arrow.
     **options
-        For files: ``memory="1GB"`` bounds what is held, ``cache`` (a folder, or True) keeps decoded blocks in
-        memory-mapped files, ``dtype="float32"`` halves what is kept, ``format`` where the name does not tell.
-        For all: ``progress`` is called with (pieces done, pieces in all), or with True a bar in the terminal shows
-        them; ``resume`` names a small file in which the sums of each pass are kept, so that a fit that was interrupted
-        goes on from there, to the same bits.
+        For files: ``memory="1GB"`` limits the memory used, ``cache`` (a folder, or True) keeps decoded blocks in
+        memory-mapped files, ``dtype="float32"`` halves their size, and ``format`` is needed if the file name does not
+        show it. For all: ``progress`` is called with (pieces done, total pieces), or True shows a progress bar in the
+        terminal; ``resume`` names a small file that stores the sums of each pass, so that an interrupted fit continues
+        from there, with bit-identical results.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
     >>> from oddsmith import GaussianClassifier
@@ -55,8 +55,8 @@ def scan(data: object, **options: Any) -> Parts:
     parts = find_parts(data, options=options)
     if parts is None:
         raise InvalidInputError(
-            f"scan opens files, folders, and data frames of Dask and Spark; found a {type(data).__name__}. What is in "
-            "memory is given to fit as it is."
+            f"scan opens files, folders, and Dask and Spark data frames; found a {type(data).__name__}. Pass data in "
+            "memory to fit directly."
         )
     return parts if for_fit == dict.fromkeys(for_fit) else Scanned(parts, parts.engine, **for_fit)
 
@@ -66,13 +66,15 @@ def find_parts(
 ) -> Parts | None:
     """Return data as pieces, or None if it is in memory.
 
-    ``apart`` holds labels, weights and offsets (``y``, ``s``, ``offset``) that are no names of columns.
+    ``apart`` holds labels, weights and offsets (``y``, ``s``, ``offset``) that are not names of columns.
     """
     apart, options, kind = apart or {}, options or {}, _kind(data)
     if kind is None and options:
-        raise InvalidTypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
+        raise InvalidTypeError(
+            f"{', '.join(options)}: works with files and clusters only, but X is in memory. Leave it out."
+        )
     if kind == "open" and options:
-        raise InvalidInputError(f"This data is open already: give {', '.join(options)} to scan.")
+        raise InvalidInputError(f"This data is already open: pass {', '.join(options)} to scan.")
     if kind not in OPENERS:
         return data if kind == "open" and isinstance(data, Parts) else None
     module, parts_class, what = OPENERS[kind]
@@ -83,7 +85,7 @@ def find_parts(
     for name in [name for name in apart if name not in beside]:
         word = {"s": "sample_weight"}.get(name, name)
         raise InvalidInputError(
-            f"With {what} as X, {word} is the name of a column, such as {word}='label'; found a "
+            f"If X is {what}, {word} must be the name of a column, such as {word}='label'; found a "
             f"{type(apart[name]).__name__}."
         )
     known = [name for name in list(signature(opener).parameters)[1:] if name not in beside]
@@ -95,7 +97,7 @@ def find_parts(
 
 
 def _refuse_texts(data: object) -> None:
-    """Refuse a formula and documents in the place of paths, where labels beside them say that they are none."""
+    """Refuse a formula or a list of documents given as data; labels given separately show that they are not paths."""
     texts = [str(one) for one in (data if isinstance(data, Sequence) and not isinstance(data, str) else [data])]
     formula = re.fullmatch(r"\s*[\w.`]+\s*~(?!/).*", texts[0])
     if isinstance(data, str) and formula is not None:
@@ -105,14 +107,14 @@ def _refuse_texts(data: object) -> None:
         )
     if not isinstance(data, str | PathLike) and not any(map(os.path.exists, texts[:8])):
         raise InvalidInputError(
-            f"X is a list of {len(texts)} texts ({texts[0]!r:.60} …), which would be paths of files, and there are "
-            "none such. For documents make columns of their words first: "
+            f"X is a list of {len(texts)} strings ({texts[0]!r:.60} …), which would be paths, but no such files "
+            "exist. For documents, convert the text to columns first: "
             "make_pipeline(TfidfVectorizer(), LogisticRegression(prior=1.0)).fit(X, y), with scikit-learn's vectorizer."
         )
 
 
 def is_elsewhere(data: object) -> bool:
-    """Whether data is not in memory: files, a cluster's, or open pieces.
+    """Whether data is not in memory: files, Dask, Spark, or open pieces.
 
     >>> is_elsewhere("rows.parquet"), is_elsewhere([[1.0]])
     (True, False)
@@ -121,7 +123,7 @@ def is_elsewhere(data: object) -> bool:
 
 
 def _kind(data: object) -> str | None:
-    """Return "files", "dask", "spark", or "open" for data in pieces; None for what is in memory."""
+    """Return "files", "dask", "spark", or "open" for data in pieces; None for data in memory."""
     if isinstance(data, np.ndarray):
         return None
     several = isinstance(data, Sequence) and not isinstance(data, str | bytes) and len(data) > 0
@@ -138,7 +140,7 @@ def _kind(data: object) -> str | None:
 
 
 def comes_from(data: object, *modules: str) -> bool:
-    """Whether the type of some data comes from a library, which is not imported for the question.
+    """Whether the type of some data comes from a library, without importing it.
 
     >>> comes_from(np.eye(2), "numpy")
     True
@@ -153,7 +155,7 @@ def _is_from(kind: type, modules: tuple[str, ...]) -> bool:
 
 
 def offers(data: object, *members: str) -> bool:
-    """Whether the type of some data has these members: a lazy value of Dask says that it has every attribute.
+    """Whether the type of some data has these members; a lazy Dask value claims to have every attribute.
 
     >>> offers(np.eye(2), "shape", "sum"), offers(np.eye(2), "columns")
     (True, False)
@@ -163,7 +165,7 @@ def offers(data: object, *members: str) -> bool:
 
 @contextmanager
 def explaining(explain: Callable[[Exception], OddsmithError | None]) -> Iterator[None]:
-    """Raise the error that explains another library's, where there is one."""
+    """Replace another library's error by one that explains it, if there is one."""
     try:
         yield
     except OddsmithError:
@@ -177,7 +179,7 @@ def explaining(explain: Callable[[Exception], OddsmithError | None]) -> Iterator
 
 @dataclass(frozen=True)
 class Wrapped:
-    """Pieces with another engine around their own: one that counts, say."""
+    """Pieces whose engine is wrapped in another, such as one that counts."""
 
     parts: Parts
     engine: Engine
@@ -201,7 +203,7 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Scanned(Wrapped):
-    """Pieces that were opened with what only a fit can use: the file of its journal, and whom to tell how far it is."""
+    """Pieces opened with options that only a fit can use: the journal file and the progress callback."""
 
     resume: str | PathLike[str] | None = None
     progress: Progress | bool | None = None

@@ -1,13 +1,13 @@
-"""The Spark engine: rows leave Spark once, statistics are made where they are, and only sums travel.
+"""The Spark engine: rows leave Spark once, executors compute statistics, and only sums are transferred.
 
-Handing rows from Spark's Java to Python costs far more than summing them. So the first pass writes the Arrow batches of
-each partition to a file on the disk of its executor, and leaves a *token* in Spark's cache: the name of that file.
-Every fold is a map over the tokens, which Spark sends to where they are cached, hence to the files; encoded blocks lie
-beside them, memory-mapped. A token that is lost with its executor is made again by Spark from the plan, file and all.
-Where the plan is nothing but Parquet files, a token names row groups of them, and tasks read those (`spark_files`).
+Transferring rows from Java to Python costs far more than summing them. So the first pass writes the Arrow batches of
+each partition to a file on its executor's disk, and puts a *token*, the name of that file, into Spark's cache. Every
+fold is a map over the tokens, which Spark schedules where they are cached, next to the files; encoded blocks are stored
+beside them and memory-mapped. If a token is lost with its executor, Spark recomputes it from the plan, including the
+file. If the plan consists of Parquet files only, a token names row groups, and tasks read those (`spark_files`).
 
-What comes back of a partition carries its number and its rows. Each must come once, with as many rows as at first, so a
-task that ran twice, or a plan that gives other rows when it is run again, never counts a row twice or not at all.
+The result of a partition carries its number and row count. Each must arrive once, with the original number of rows, so
+a task that ran twice, or a plan that gives different rows when it runs again, never counts a row twice or not at all.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 Task: TypeAlias = Callable[[tasks.Batches], Any]  # From the Arrow batches of a partition to those that come back.
 MOST_RESULTS = 32
-"""So many statistics come back to the driver; where there are more partitions, tasks merge neighbours first."""
+"""Maximum number of statistics returned to the driver; with more partitions, tasks merge neighbours first."""
 PLAIN = (
     *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
     *("string", "varchar", "char", "date", "timestamp"),
 )
-"""How the names of types begin whose columns can be read."""
+"""Prefixes of the supported type names."""
 
 
 def is_spark(data: object) -> TypeGuard[DataFrame]:
@@ -62,7 +62,7 @@ def is_spark(data: object) -> TypeGuard[DataFrame]:
 
 @dataclass(kw_only=True)
 class _CachedFrame:
-    """What Spark holds for a fit: the frame of its passes, rows by partition, the encoding, and who reads files."""
+    """The cached data of a fit: the frame of its passes, rows by partition, the encoding, and who reads files."""
 
     frame: DataFrame | None = None
     rows: dict[int, int] = field(default_factory=dict)
@@ -97,24 +97,24 @@ class SparkParts:
         dtype: str | None = None,
         direct: bool | None = None,
     ) -> SparkParts:
-        """Return the pieces of a Spark DataFrame, whose plan should give the same rows whenever it is run.
+        """Return the pieces of a Spark DataFrame, whose plan must give the same rows each time it runs.
 
-        ``cache`` is a folder on the executors for the rows, by default the one that Spark has there and removes at the
-        end; with False none is kept there: the frame is persisted, unless it already is, and its rows are handed over
-        in each pass. ``dtype="float32"`` halves the encoded blocks. A frame that is nothing but Parquet files, local or
-        mounted on all executors, is read by the tasks themselves, several times faster, unless ``direct`` is False.
+        ``cache`` is a folder on the executors for the rows, by default Spark's own, which Spark removes at the end;
+        with False, no files are written: the frame is persisted, unless it already is, and its rows are transferred in
+        each pass. ``dtype="float32"`` halves the encoded blocks. If a frame consists of Parquet files only, local or
+        mounted on all executors, the tasks read them directly, several times faster, unless ``direct`` is False.
         """
         if not is_spark(frame):
             raise InvalidTypeError(f"Found a {type(frame).__name__} where a Spark DataFrame was expected.")
         if frame.isStreaming:
             raise InvalidInputError(
-                "This Spark DataFrame is a stream, and a fit reads the rows several times. Write the stream to a "
+                "This Spark DataFrame is a stream, but a fit reads the rows several times. Write the stream to a "
                 "table, or fit each batch in foreachBatch."
             )
         names = frame.columns
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a name of its own.")
+            raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a unique name.")
         level = frame.storageLevel
         folder = cache if cache is None or cache is False else None if cache is True else str(cache)
         persisted = bool(level.useMemory or level.useDisk)
@@ -130,7 +130,7 @@ class SparkParts:
 
     @property
     def expected_rows(self) -> int:
-        """The number of rows; the first fold's reading is done now, if it was not yet."""
+        """The number of rows; reads them now if the first fold has not."""
         return sum(self._rows().values())
 
     def choose(self, columns: Iterable[str]) -> SparkParts:
@@ -142,7 +142,7 @@ class SparkParts:
         return replace(self, frame=chosen, key=f"oddsmith-{uuid4().hex}", _cached=_CachedFrame())
 
     def text_sample(self, columns: Sequence[str]) -> Any:
-        """Return the first rows of those columns that are text, None if none is."""
+        """Return the first rows of the text columns, None if there are none."""
         texts = [name for name, kind in self.frame.dtypes if kind == "string" and name in columns]
         if not texts:
             return None
@@ -150,7 +150,7 @@ class SparkParts:
         return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(texts)})
 
     def release(self) -> None:
-        """Let go of what is held on the executors. It happens by itself when nobody holds the parts any more."""
+        """Release the data on the executors; also happens when the parts are garbage-collected."""
         self._cached.frame = None
         if self._cached.finalizer is not None and (pending := self._cached.finalizer.detach()):
             _uncache(*pending[2])
@@ -160,7 +160,7 @@ class SparkParts:
         return Store(self.cache, self.key)
 
     def _rows(self) -> dict[int, int]:
-        """Return the number of rows of each partition that has some, caching them first."""
+        """Return the number of rows of each non-empty partition, caching them first."""
         cached = self._cached
         if cached.frame is None:
             with explaining(_explain):
@@ -168,12 +168,12 @@ class SparkParts:
         return cached.rows
 
     def _cache_frame(self) -> tuple[DataFrame, dict[int, int]]:
-        """Return the frame that passes run over, made and kept, and the rows of each partition."""
+        """Return the cached frame of the passes, and the rows of each partition."""
         for column in self.frame.schema.fields:
             if not column.dataType.typeName().startswith(PLAIN):
                 raise InvalidInputError(
-                    f"Column {column.name!r} is of Spark's type {column.dataType.simpleString()}, and numbers, words, "
-                    "dates or truth values were expected. Leave it out, or make columns of what it holds with select()."
+                    f"Column {column.name!r} has the Spark type {column.dataType.simpleString()}; expected numbers, "
+                    "text, dates or booleans. Leave it out, or extract columns from it with select()."
                 )
         rows = _with_safe_names(self.frame)
         level = import_module("pyspark").StorageLevel.MEMORY_AND_DISK
@@ -229,8 +229,7 @@ class SparkParts:
             if len(found) == len(expected):
                 return [found[number] for number in sorted(found)]
         raise OddsmithError(
-            "Rows that were kept on an executor are not there when they are looked for. Pass cache=False, so that "
-            "Spark hands them over in each pass."
+            "Rows cached on an executor are missing. Pass cache=False, so that Spark transfers them in each pass."
         )
 
 
@@ -239,13 +238,13 @@ class SparkParts:
 class SparkEngine:
     """Folds over the partitions of a Spark DataFrame, on its executors.
 
-    1. The rows are handed to Python once, and kept in files on the executors' disks.
-    2. Encoded blocks are made once for a fit and kept beside them.
-    3. The job (statistic, parameters) goes out with the stage, once to each executor; the statistic of a partition is
-       made where its file is; beyond 32 partitions, neighbours are merged by tasks; the driver merges in order.
+    1. The rows are transferred to Python once, and stored in files on the executors' disks.
+    2. Encoded blocks are computed once for a fit and stored beside them.
+    3. The job (statistic, parameters) is sent with the stage, once to each executor; the statistic of a partition is
+       computed where its file is; beyond 32 partitions, tasks merge neighbours; the driver merges in order.
 
-    Which statistics are merged with which follows from the number of partitions alone. Cost of a pass: one Spark job
-    whose tasks each read their part of the kept blocks, at the speed of memory where they are still in it.
+    The merge order depends only on the number of partitions. Cost of a pass: one Spark job whose tasks each read their
+    part of the stored blocks, at memory speed if they are cached by the system.
     """
 
     name: str = "spark"
@@ -263,17 +262,17 @@ class SparkEngine:
 def apply(
     frame: DataFrame, function: Callable[[Any], Any], names: str | Sequence[str], dtype: npt.DTypeLike
 ) -> DataFrame:
-    """Return a Spark DataFrame with columns added that are a function of its rows, lazily, a batch at a time.
+    """Return a Spark DataFrame with added columns, a lazy function of its rows, one batch at a time.
 
-    ``function`` goes from rows (an Arrow table) to n values, or n × K of them; ``names`` are those of the columns.
+    ``function`` maps rows (an Arrow table) to n or n × K values; ``names`` are the names of the columns.
     """
     types = import_module("pyspark.sql.types")
     added = [names] if isinstance(names, str) else list(names)
     for name in added:
         if name in frame.columns:
             raise InvalidInputError(
-                f"The Spark DataFrame has a column {name!r} already, and predictions are to be added under that name. "
-                "Rename or drop that column first."
+                f"The Spark DataFrame already has a column {name!r}, which is the name of a prediction column. Rename "
+                "or drop it first."
             )
     kind = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}.get(np.dtype(dtype).kind, "string")
     fields = [types.StructField(name, types._parse_datatype_string(kind)) for name in added]
@@ -296,7 +295,7 @@ def _collect(frame: DataFrame | None, task: Task, width: int, numbers: list[int]
 
 
 def _checked(results: list[Any], expected: dict[int, int]) -> dict[int, Any]:
-    """Return the results that are there by number, if each came once and has the rows that are expected."""
+    """Return the results by number, if each arrived once with the expected number of rows."""
     found: dict[int, Any] = {}
     for number, rows, state in results:
         result = None if state is None else tasks.load_result(bytes(state))
@@ -309,13 +308,13 @@ def _checked(results: list[Any], expected: dict[int, int]) -> dict[int, Any]:
 
 def _changed(what: str, before: int, now: int) -> InvalidInputError:
     return InvalidInputError(
-        f"{what} had {before} rows when it was first read and has {now} now: its plan gives other rows each time. "
-        "Write the DataFrame to a table or checkpoint() it, and fit that; or give seeds to what is random in it."
+        f"{what} had {before} rows when it was first read and has {now} now: its plan gives different rows each "
+        "time. Write the DataFrame to a table or checkpoint() it, and fit that; or set the random seeds in it."
     )
 
 
 def _with_safe_names(frame: DataFrame) -> DataFrame:
-    """Return a frame that Spark can map: it takes the dot in a name for a path. Tasks know the names."""
+    """Return a frame with names that Spark can map: it interprets a dot as a path. Tasks know the original names."""
     odd = any("." in name or "`" in name for name in frame.columns)
     return frame.toDF(*[f"column_{i}" for i in range(len(frame.columns))]) if odd else frame
 
@@ -325,7 +324,7 @@ def _uncache_in_a_thread(*arguments: object) -> None:
 
 
 def _uncache(frame: DataFrame, store: Store | None, persisted: bool) -> None:
-    """Remove files, and the frame from Spark's cache; a session that has ended has done so itself."""
+    """Remove the files, and the frame from Spark's cache; an ended session has already done so."""
     with suppress(Exception):
         if store is not None:
             frame.mapInArrow(partial(tasks.remove_stored, store), TOKEN).collect()
@@ -334,13 +333,13 @@ def _uncache(frame: DataFrame, store: Store | None, persisted: bool) -> None:
 
 
 def _explain(error: Exception) -> OddsmithError | None:
-    """Say in a sentence what Spark says in a page."""
+    """Raise a helpful error in place of Spark's."""
     text = str(error)
     if "No module named" in text:
         module = text.partition("No module named ")[2].split()[0].strip("'\"")
         return OddsmithError(
-            f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or name a "
-            "Python that has it in the environment variable PYSPARK_PYTHON before the session is made."
+            f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or set the "
+            "environment variable PYSPARK_PYTHON to a Python that has it before creating the session."
         )
     if unread := re.search(r"error while reading file (\S+?)\.?\s", text):
         return InvalidInputError(
@@ -348,7 +347,7 @@ def _explain(error: Exception) -> OddsmithError | None:
         )
     if "No space left on device" in text:
         return OddsmithError(
-            "The disk of an executor is full. Name a folder on a larger one with cache='/folder', or pass "
-            "cache=False, so that Spark hands the rows over in each pass."
+            "The disk of an executor is full. Choose a folder on a larger disk with cache='/folder', or pass "
+            "cache=False, so that Spark transfers the rows in each pass."
         )
     return None

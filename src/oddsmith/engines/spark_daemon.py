@@ -1,7 +1,7 @@
-"""Spark's daemon of Python workers, with what a fold needs loaded before it forks them.
+"""Spark's daemon of Python workers, with the modules of a fold loaded before it forks them.
 
-Otherwise each worker loads it for itself, in a second or more, and Spark ends workers that were idle for a minute. A
-new session takes it by the setting ``spark.python.daemon.module=oddsmith.engines.spark_daemon``.
+Otherwise each worker loads them in a second or more, and Spark stops workers that were idle for a minute. Enable it for
+a new session with the setting ``spark.python.daemon.module=oddsmith.engines.spark_daemon``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NEEDED = ("oddsmith.engines.spark_files", "oddsmith.engines.spark_tasks", "oddsm
 
 
 def main() -> None:
-    """Load, set what is loaded aside from collections of garbage, and serve."""
+    """Load the modules, freeze them for the garbage collector, and serve."""
     for name in NEEDED:
         import_module(name)
     gc.collect()

@@ -1,11 +1,11 @@
-"""Spark DataFrames that are Parquet files and nothing else: tasks read the files, and no row goes through Java.
+"""Spark DataFrames that consist of Parquet files only: tasks read the files, and no row goes through Java.
 
-Handing a row from Java to Python costs many times what decoding it from Parquet does. Where the optimised plan is a
-scan of Parquet files, local or mounted, with columns left out at most, the driver reads their footers and gives out
-partitions of row groups. Spark still decides where each is read and summed, and tries again what fails.
+Transferring a row from Java to Python costs many times its decoding from Parquet. If the optimised plan is only a scan
+of (some columns of) Parquet files, local or mounted, the driver reads their footers and assigns partitions of row
+groups. Spark still schedules the tasks and retries failed ones.
 
-Anything that is not understood is left to Spark: other plans, formats, file systems and types, files whose columns are
-not those of the DataFrame, and settings with which Spark would read them in another way.
+All other cases are left to Spark: other plans, formats, file systems and types, files whose columns differ from those
+of the DataFrame, and settings that change how Spark reads files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPES = {
     **{"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()},
     **{"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string()},
 }
-"""Types whose values are the same whoever reads them. Dates, times and decimals have more than one way to be stored."""
+"""Types that every reader interprets in the same way. Dates, times and decimals have several encodings."""
 CATALYST, DATASOURCES = "org.apache.spark.sql.catalyst", "org.apache.spark.sql.execution.datasources"
 SCAN = {
     "relation": f"{DATASOURCES}.HadoopFsRelation",
@@ -45,26 +45,26 @@ SCAN = {
     "location": f"{DATASOURCES}.InMemoryFileIndex",
 }
 OPTIONS = {"path", "paths", "basepath", "mergeschema", "pathglobfilter", "recursivefilelookup"}
-"""Options of a scan that say which files are meant, and nothing of how they are read."""
+"""Scan options that select files but do not change how they are read."""
 SETTINGS = (
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreMissingFiles",
     "spark.sql.parquet.fieldId.read.enabled",
 )
-"""Settings with which Spark would pass over files, or find columns by something else than their names."""
+"""Settings with which Spark would skip files, or match columns by something other than their names."""
 ENCRYPTION = "parquet.crypto.factory.class"  # A setting with which Spark may read what is encrypted.
 
 
 @dataclass(frozen=True)
 class FilePartition:
-    """What one task reads: row groups of neighbouring files, which must be what they were when they were found."""
+    """The input of one task: row groups of neighbouring files, which must be unchanged since they were listed."""
 
     schema: pa.Schema
     ranges: tuple[FileRange, ...]
     rows: int
 
     def pieces(self, part: int) -> Iterator[Piece]:
-        """Read the rows; a file that cannot be read, or is no longer the same, is named."""
+        """Read the rows; an error names a file that is unreadable or has changed."""
         number, size = part << 32, max(1, PIECE // row_bytes(self.schema))
         for each in self.ranges:
             for rows in each.table.read(each, self.schema, size):
@@ -74,7 +74,7 @@ class FilePartition:
 
 
 def file_partitions(frame: DataFrame) -> tuple[FilePartition, ...]:
-    """Return a DataFrame as partitions of Parquet files; none where it is anything more than such files."""
+    """Return a DataFrame as partitions of Parquet files; none if it is anything more."""
     schema = _schema(frame)
     files = _files(frame, schema.names) if schema is not None and hasattr(frame, "_jdf") else ()
     if not files:
@@ -110,7 +110,7 @@ def _partition(tables: list[ParquetTable], schema: pa.Schema, size: int) -> Iter
 
 
 def _schema(frame: DataFrame) -> pa.Schema | None:
-    """Return the Arrow schema of a frame, None if one of its types is not plain."""
+    """Return the Arrow schema of a frame, None if one of its types is unsupported."""
     types = [(column.name, TYPES.get(column.dataType.simpleString())) for column in frame.schema.fields]
     return pa.schema(types) if types and all(type_ is not None for _, type_ in types) else None
 
@@ -140,7 +140,7 @@ def _files(frame: DataFrame, names: list[str]) -> tuple[InputFile, ...]:
 
 
 def _reads_as_usual(session: SparkSession) -> bool:
-    """Return whether no setting of Spark or Hadoop makes Spark see other rows in a file than are plainly in it."""
+    """Return whether no setting of Spark or Hadoop changes which rows Spark reads from a file."""
     hadoop = session.sparkContext._jsc.hadoopConfiguration()
     encrypted = session.conf.get(ENCRYPTION, None) is not None or hadoop.get(ENCRYPTION) is not None
     return not encrypted and all(str(session.conf.get(name, "false")).lower() == "false" for name in SETTINGS)
@@ -151,7 +151,7 @@ def _class(java_object: JavaObject) -> str:
 
 
 def _present(addresses: list[str], size: int) -> tuple[InputFile, ...]:
-    """Return the files at some addresses, none unless all are on this machine, each once, as large as Spark thinks."""
+    """Return the files at the given URLs; none unless all are local, unique, and of the size that Spark knows."""
     if not addresses or any(urlsplit(one).scheme != "file" for one in addresses):
         return ()
     paths = sorted(unquote(urlsplit(one).path) for one in addresses)
@@ -165,7 +165,7 @@ def _present(addresses: list[str], size: int) -> tuple[InputFile, ...]:
 
 
 def _has_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
-    """Return whether a file has each wanted column once, in whatever case its name is written, of the type wanted."""
+    """Return whether a file has each column exactly once, ignoring case, with the expected type."""
     names = [name.lower() for name in found.names]
     return all(
         names.count(column.name.lower()) == 1

@@ -1,8 +1,8 @@
-"""What Spark's tasks do for a fold: each is called with the Arrow batches of a partition, on an executor.
+"""The Spark tasks of a fold: each is called with the Arrow batches of a partition, on an executor.
 
-Rows are stored as pieces in a file, encoded blocks in another beside it. What comes back is a small row: the number of
-a partition, how many rows it has, and its statistic, as bytes. A token stands for a partition: the name of what is
-stored of it, and the files that it is read from, if any.
+Rows are stored as pieces in a file, encoded blocks in another beside it. The result is one small row: the number of a
+partition, its row count, and its statistic as bytes. A token represents a partition: the name of its stored data, and
+the files from which it is read, if any.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 TOKEN = "part int, rows bigint, name string, files binary"  # The columns of a token.
-RESULT = "part int, rows bigint, state binary"  # The columns of what a partition gives back.
-MANY_OBJECTS = 20_000  # Beyond so many a collection of garbage takes longer than a small task.
+RESULT = "part int, rows bigint, state binary"  # The columns of a partition's result.
+MANY_OBJECTS = 20_000  # Number of objects from which garbage collection takes longer than a small task.
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder on each executor for what is stored under a key; by default in the one that Spark has there."""
+    """A folder on each executor for the data stored under a key; by default in Spark's own folder."""
 
     cache: str | bool | None
     key: str
@@ -51,7 +51,7 @@ class Store:
 
 @dataclass
 class _Counted:
-    """Batches, and how many rows of them have been taken."""
+    """Batches, with a count of the rows consumed."""
 
     batches: Batches
     rows: int = 0
@@ -74,23 +74,23 @@ def store_rows(store: Store, names: tuple[str, ...], batches: Batches) -> Iterat
 
 
 def assign_files(files: tuple[bytes, ...], rows: tuple[int, ...], batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Yield the token of a partition that is read from files."""
+    """Yield the token of a partition read from files."""
     for row in _rows_of(batches):
         part = row["id"]
         yield _record(part=part, rows=rows[part], name=str(part), files=files[part])
 
 
 def remove_stored(store: Store, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Remove all that is stored under a key, on the machines that tokens lead to."""
+    """Remove all data stored under a key, on the machines of the tokens."""
     for _ in _rows_of(batches):
         shutil.rmtree(store.folder, ignore_errors=True)
     return iter(())
 
 
 def fold_stored(store: Store, job: Job[Any], encoding: str, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Yield the statistic of each token's partition, from what is stored of it, or from files, if nothing is.
+    """Yield the statistic of each token's partition, from its stored data or, if there is none, from files.
 
-    Of a partition that is in no files, and whose rows are not stored on this machine, there is no statistic.
+    A partition without files whose rows are not stored on this machine yields nothing.
     """
     for token in _rows_of(batches):
         path = store.folder / token["name"]
@@ -116,7 +116,7 @@ def _fold_token(job: Job[Any], encoding: str, path: Path, token: dict[str, Any])
 
 
 def fold_rows(names: tuple[str, ...], job: Job[Any], batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Yield the statistic of a partition from the rows that Spark hands over, if it has rows."""
+    """Yield the statistic of a partition from the rows that Spark transfers, if it has any."""
     part, counted = _partition_number(), _Counted(batches)
     state = _dump_result(_fold, job, _pieces(part, counted, names))
     if counted.rows:
@@ -124,7 +124,7 @@ def fold_rows(names: tuple[str, ...], job: Job[Any], batches: Batches) -> Iterat
 
 
 def merge_results(width: int, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Merge the results of ``width`` neighbours, which come in order; without one of them there is no result."""
+    """Merge the results of ``width`` neighbours, in order; if one is missing, there is no result."""
     for number, group in groupby(_rows_of(batches), lambda row: row["part"] // width):
         results = list(group)
         states = [row["state"] for row in results]
@@ -135,7 +135,7 @@ def merge_results(width: int, batches: Batches) -> Iterator[pa.RecordBatch]:
 def add_columns(
     names: tuple[str, ...], function: Callable[[pa.Table], Any], added: tuple[str, ...], kind: str, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with columns added, of Spark's type ``kind``, that are a function of the rows."""
+    """Yield the batches with added columns, of Spark's type ``kind``, computed from the rows."""
     arrow = import_module("pyarrow")
     types = {"double": arrow.float64(), "bigint": arrow.int64(), "boolean": arrow.bool_(), "string": arrow.string()}
     for batch in batches:
@@ -151,7 +151,7 @@ def add_columns(
 
 
 def load_result(state: bytes) -> Any:
-    """Return the statistic that a task gave back, or raise its error."""
+    """Return the statistic in a task's result, or raise its error."""
     result = pickle.loads(state)
     if isinstance(result, _Refusal):
         raise result.kind.__new__(result.kind, result.text)
@@ -160,19 +160,19 @@ def load_result(state: bytes) -> Any:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """An error of ours on its way to the driver: Spark would try again, and lose its type."""
+    """One of our errors, sent to the driver as a result: raised, Spark would retry the task and lose the type."""
 
     kind: type[OddsmithError]
     text: str
 
 
 def _dump_result(function: Callable[..., object], *arguments: object) -> bytes:
-    """Return what a function gives, or an error of ours that it raises, as bytes."""
+    """Return a function's result, or one of our errors that it raises, as bytes."""
     try:
         result = function(*arguments)
     except OddsmithError as error:
         result = _Refusal(type(error), str(error))
-    # Statistics that a user defines in a notebook have no module to be found in.
+    # Statistics defined in a notebook have no importable module.
     return bytes(import_module("pyspark.cloudpickle").dumps(result))
 
 
@@ -213,7 +213,7 @@ def _record(**values: object) -> pa.RecordBatch:
 def _fold(job: Job[Any], pieces: Iterable[Piece]) -> object:
     with one_blas_thread():
         total = merged(map(job, pieces), lambda: None)
-    # Set aside what is loaded, once there is much: Spark collects garbage after each task, among all there is.
+    # Freeze loaded objects once there are many: Spark collects garbage among all objects after each task.
     if len(gc.get_objects(generation=2)) > MANY_OBJECTS:
         gc.collect()
         gc.freeze()

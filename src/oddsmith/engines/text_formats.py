@@ -1,4 +1,4 @@
-"""Numbers, dates and levels as people write them: found in columns of text, and read by one format a column.
+"""Formats of numbers, dates and levels in text columns: one format per column, detected from a sample.
 
 | text | format | becomes |
 |---|---|---|
@@ -9,8 +9,8 @@
 | `` yes``, ``NO ``, ``Yes`` | levels, with one spelling for each | ``yes``, ``no`` |
 | `` TRUE``, ``false`` | boolean | true, false |
 
-A format is found in a sample (`find_format`) and verified by every value that is read (`TextFormat.parse`). It is data:
-a model keeps the formats of its columns, so that later tables are read by the same rules.
+A format is detected in a sample (`find_format`) and verified for every value read (`TextFormat.parse`). A model stores
+the formats of its columns, so that later tables are read by the same rules.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 HEAD_ROWS, SPREAD_ROWS, SPREAD = 1000, 250, 4
-"""Rows that a format is found in: the first, and so many at each of some places over the others."""
+"""Rows for detecting a format: the first ones, and some at each of several places."""
 SAMPLED_ROWS = HEAD_ROWS + SPREAD * SPREAD_ROWS
-"""Rows of a table of which only some are looked at."""
+"""Size of a table from which only some rows are checked."""
 FEWEST = 3
-"""Values below which nothing is concluded from how they are written."""
+"""Minimum number of values for detecting a format."""
 SYMBOLS = "$€£¥₹₽₩₺₪฿₫₴₦"
 CURRENCY = rf"US\$|R\$|[{SYMBOLS}]|USD|EUR|GBP|CHF|JPY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|INR|CNY|BRL|MXN|ZAR|kr|zł|Kč"
 SPACES = "[\u00a0\u2009\u202f]"
@@ -39,7 +39,7 @@ NUMBER = re.compile(
     rf"\s*(?P<after>{CURRENCY}|%)?\s*(?(1)\)|)"
 )
 SEPARATORS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
-"""Decimal and thousands separators that numbers are tried with."""
+"""Decimal and thousands separators to try."""
 DAY = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{4}")
 YEAR_FIRST = re.compile(r"\d{4}([./])\d{1,2}\1\d{1,2}")
 NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y", "%d. %b %Y")
@@ -49,17 +49,17 @@ _FIELD = re.compile("%[a-zA-Z]")
 ISO = r"^\s*\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
 ZONE = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)"
 YES_NO = {"yes": "yes", "y": "yes", "no": "no", "n": "no", "on": "on", "off": "off", "true": "true", "false": "false"}
-"""Levels that are one whatever their case, and what they mean."""
+"""Levels that are the same in any case, and their meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    """How the values of one column are written.
+    """The text format of one column.
 
-    ``kind`` is "number", "date", "boolean" or "levels". Of numbers, ``currency`` may stand at every value and per cent
-    signs must (``percent``). Of dates, ``pattern`` is that of ``strptime``, or "ISO", with a zone "ISO Z". Of levels,
-    ``spellings`` gives each its one spelling, by the text without spaces around it and in lower case; other levels are
-    themselves. ``example`` is a value that was seen.
+    ``kind`` is "number", "date", "boolean" or "levels". For numbers, every value may have the ``currency``, and must
+    have a percent sign if ``percent``. For dates, ``pattern`` is a ``strptime`` pattern, "ISO", or "ISO Z" with a time
+    zone. For levels, ``spellings`` maps the stripped lower-case text to one spelling; other levels are unchanged.
+    ``example`` is a value of the column.
 
     >>> price = find_format(pa.array(["$1,654.60", "$3.20", "$12"]))
     >>> price.currency, price.thousands, price.parse(pa.array(["$2,000", "5.5", None, "($1)"]))[0].to_pylist()
@@ -85,7 +85,7 @@ class TextFormat:
     def parse(self, column: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, str | None]:
         """Return the values of a column of text, and the first text that breaks the format, None if none does.
 
-        Cost: one pass over the different texts of the column.
+        Cost: one pass over the distinct values of the column.
         """
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
@@ -136,7 +136,7 @@ class TextFormat:
         return pa.array([t if t is None else spellings.get(t.lower(), t) for t in trimmed], pa.string())
 
     def __str__(self) -> str:
-        """What the format is, in words.
+        """A description of the format.
 
         >>> str(TextFormat(kind="number", currency="€", decimal=",", thousands=".", example="1.654,60 €"))
         "money ('1.654,60 €')"
@@ -157,7 +157,7 @@ class TextFormat:
         )
 
     def describe_error(self, name: str, text: str, where: str) -> str:
-        """Return the sentence about a value that breaks the format.
+        """Return the error message for a value that breaks the format.
 
         >>> TextFormat(kind="number", percent=True, example="24%").describe_error("rate", "0.2", "line 7")
         "column 'rate' holds '0.2' in line 7, where percentages such as '24%' are expected."
@@ -167,10 +167,10 @@ class TextFormat:
 
 
 def find_format(column: pa.Array | pa.ChunkedArray, decimal: str | None = None) -> TextFormat | None:
-    """Return the format of a column of text, as a sample of its rows shows it; None if it has none.
+    """Return the format of a text column, detected from a sample of its rows; None if it has none.
 
-    Plain numbers are no format: who gives them as text wants levels. ``decimal`` is the decimal separator of the file,
-    where that is known; it decides what ``1,234`` is.
+    Plain numbers are not a format: numbers given as text are meant as levels. ``decimal`` is the decimal separator of
+    the file, if known; it determines the meaning of ``1,234``.
 
     >>> find_format(pa.array(["03.02.2026", "17.01.2026", "01.12.2025"])).pattern
     '%d.%m.%Y'
@@ -184,7 +184,7 @@ def find_format(column: pa.Array | pa.ChunkedArray, decimal: str | None = None) 
 
 
 def sample_texts(column: pa.Array | pa.ChunkedArray) -> Counter[str]:
-    """Return the texts in the first rows and in some rows at places over the others, with their counts."""
+    """Return the values in the first rows and in some rows spread over the others, with their counts."""
     n = len(column)
     parts = [column.slice(0, HEAD_ROWS)]
     if n > HEAD_ROWS:
@@ -193,7 +193,7 @@ def sample_texts(column: pa.Array | pa.ChunkedArray) -> Counter[str]:
 
 
 def decimal_sign(texts: Sequence[str]) -> str | None:
-    """Return the decimal separator that is evident in numbers of text, None if it is not.
+    """Return the decimal separator of numbers in text, None if it is ambiguous.
 
     >>> decimal_sign(["1,5", "2,25"]), decimal_sign(["1.234,5"]), decimal_sign(["1,234"]), decimal_sign(["a,b"])
     (',', ',', None, None)
@@ -270,7 +270,7 @@ def _find_date(texts: Counter[str]) -> TextFormat | None:
 
 
 def _date_patterns(words: Sequence[str]) -> list[str]:
-    """Return the patterns that dates may have; none for those whose day and month cannot be told apart."""
+    """Return the possible patterns of dates; none if day and month are ambiguous."""
     first = words[0]
     if year := YEAR_FIRST.match(first):
         days = [f"%Y{year[1]}%m{year[1]}%d"]
@@ -289,7 +289,7 @@ def _date_patterns(words: Sequence[str]) -> list[str]:
 
 
 def _find_levels(texts: Counter[str]) -> TextFormat | None:
-    """Return the one spelling of levels that are written in several ways, if some are."""
+    """Return the common spelling of levels that are written in several ways, if any."""
     trimmed: Counter[str] = Counter()
     for text, count in texts.items():
         trimmed[text.strip()] += count

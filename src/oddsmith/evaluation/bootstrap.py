@@ -13,18 +13,19 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
 GROUPS = 4096
-"""Rows are resampled one by one up to this number; of more, as many random groups of rows are."""
+"""Number of rows up to which single rows are resampled; beyond, this many random groups of rows."""
 
 CHUNK = 500
 
 SHOWN = 2.0
-"""Rows out of order that count as much as the variance expected. Simulated over 126 cases (AUC 0.6 to 0.996, 20 + 20 to
-50 + 2,000 rows, equal and unequal spread), 95% intervals hold the AUC in at least 91%; DeLong's alone in 60%."""
+"""Number of misranked rows that count as much as the expected variance. Simulated over 126 cases (AUC 0.6 to 0.996, 20
++ 20 to 50 + 2,000 rows, equal and unequal spread), 95% intervals cover the AUC in at least 91%; DeLong's alone in
+60%."""
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """Sums of all rows (one replicate), of the replicates, and without each group in turn (the jackknife)."""
+    """Sums of all rows (one replicate), of the replicates, and without each group (the jackknife)."""
 
     whole: Sums
     drawn: Sums
@@ -39,17 +40,17 @@ class Resampled:
 
 
 def assign_groups(n: int, rng: np.random.Generator) -> tuple[Indices, int]:
-    """Return the group of each row, and their number: a row each, or random groups of about the same size."""
+    """Return the group of each row, and the number of groups: single rows, or random groups of about equal size."""
     if n <= GROUPS:
         return np.arange(n), n
     return rng.permutation(n) % GROUPS, GROUPS
 
 
 def resample(sums: Sums, replicates: int, rng: np.random.Generator) -> Sums:
-    """Return the sums of resampled groups, one replicate a row.
+    """Return the sums of resampled groups, one replicate per row.
 
-    A replicate draws as many groups as there are, with replacement; for all of them that is a matrix of counts times
-    the sums. Cost: O(replicates · groups · sums).
+    A replicate draws as many groups as there are, with replacement: for all replicates, a matrix of counts times the
+    sums. Cost: O(replicates · groups · sums).
     """
     G, S, drawn = len(sums["n"]), np.hstack(list(sums.values())), []
     for start in range(0, replicates, CHUNK):
@@ -64,8 +65,8 @@ def resample(sums: Sums, replicates: int, rng: np.random.Generator) -> Sums:
 def bca_interval(estimate: float, drawn: Array, without: Array, level: float) -> tuple[float, float]:
     """Return the bias-corrected and accelerated interval (Efron, Better bootstrap confidence intervals, JASA 82, 1987).
 
-    Quantiles of the replicates at ``Φ(z₀ + (z₀ + z)/(1 − a (z₀ + z)))``, where z₀ measures the bias of their median and
-    a, from the jackknife values, how their spread changes with what is estimated.
+    The quantiles of the replicates at ``Φ(z₀ + (z₀ + z)/(1 − a (z₀ + z)))``, where z₀ measures the bias of their
+    median, and a, from the jackknife values, how their spread changes with the estimate.
     """
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(estimate) or len(drawn) < 2 or len(without) < 2:
@@ -82,16 +83,16 @@ def bca_interval(estimate: float, drawn: Array, without: Array, level: float) ->
 
 
 def reflected_interval(estimate: float, drawn: Array, level: float, most: float = np.inf) -> tuple[float, float]:
-    """Return ``2 · estimate − quantile``, cut off at zero and ``most``, for a score that is off to one side on average.
+    """Return ``2 · estimate − quantile``, clipped to zero and ``most``, for a biased score.
 
-    What resampling adds to the estimate, sampling had added to the truth.
+    Resampling biases the estimate as sampling biased the true value.
     """
     low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     return float(np.clip(2 * estimate - high, 0.0, most)), float(np.clip(2 * estimate - low, 0.0, most))
 
 
 def centred_interval(estimate: float, drawn: Array, level: float) -> tuple[float, float]:
-    """Return the interval of a score that is off on average: the estimate less the replicates' bias, ± z · spread."""
+    """Return the interval of a biased score: the estimate minus the replicates' bias, ± z · spread."""
     middle = 2.0 * estimate - float(drawn.mean())
     half = float(ndtri(0.5 + level / 2) * drawn.std())
     return middle - half, middle + half
@@ -101,12 +102,12 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
     """Return the interval of ``Σ_b weight_b |gap_b|^power``, which noise alone makes larger than zero.
 
     If the true gaps are c · shape, the score is distributed as ``Σ weight |c · shape + noise|^power``, with the noise
-    of the replicates (their gaps less those found). The interval has the scores of all c ≥ 0 for which the value found
-    is neither too large nor too small: a test turned round. Zero is in it unless the value found is more than noise
-    explains. A value found that is smaller than noise alone makes it says little about c: the test for the upper edge
-    is that of ``P_c(score ≤ value) / P_0(score ≤ value)`` (A. Read, Presentation of search results: the CLs technique,
-    J. Phys. G 28, 2002), and the value found is always inside. The shape is not known: it is taken to be that of the
-    gaps found, and that of equal gaps, and the outer edges count.
+    of the replicates (their gaps minus the observed ones). The interval contains the scores of all c ≥ 0 under which
+    the observed value is neither too large nor too small: an inverted test. It contains zero unless noise cannot
+    explain the observed value. A value smaller than expected from noise alone says little about c: the test for the
+    upper end uses ``P_c(score ≤ value) / P_0(score ≤ value)`` (A. Read, Presentation of search results: the CLs
+    technique, J. Phys. G 28, 2002), and the observed value is always inside. The shape is unknown: both the observed
+    gaps and equal gaps are tried, and the outer ends are used.
     """
     noise = drawn - gap
     value = float((weight * np.abs(gap) ** power).sum())
@@ -116,7 +117,7 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
 
 
 def _scales(weight: Array, shape: Array, noise: Array, power: int, value: float, level: float) -> tuple[float, float]:
-    """Return the smallest and the largest c with which the value found agrees."""
+    """Return the smallest and the largest c consistent with the observed value."""
 
     def share_below(c: float) -> float:
         scores = np.abs(c * shape + noise) ** power @ weight
@@ -145,15 +146,15 @@ def log_odds_interval(share: float, error: float, level: float) -> tuple[float, 
 
 
 def auc_interval(area: float, error: float, rows: tuple[int, int], level: float) -> tuple[float, float]:
-    """Return the interval of an AUC between two classes of so many ``rows``: DeLong's, widened where rows tell little.
+    """Return the interval of an AUC between two classes of ``rows`` rows: DeLong's, widened if rows are uninformative.
 
-    Near an AUC of 1 few rows are out of order, and where none of the rarest kind is among them, DeLong's standard error
-    is far too small. Hanley and McNeil's variance V(A) knows it from the AUC alone, and its score interval holds
-    there (Newcombe, Confidence intervals for an effect size measure based on the Mann-Whitney statistic, Statistics in
-    Medicine 25, 2006). The variance found is r · V(A); r < 1 counts as far as there are rows out of order to show it:
+    Near an AUC of 1, few pairs are misranked, and without any of the rarest kind, DeLong's standard error is far too
+    small. Hanley and McNeil's variance V(A) depends on the AUC alone, and its score interval is valid there (Newcombe,
+    Confidence intervals for an effect size measure based on the Mann-Whitney statistic, Statistics in Medicine 25,
+    2006). The estimated variance is r · V(A); r < 1 counts only as far as misranked rows support it:
       1. DeLong's interval on the scale of log odds,
-      2. the edges θ of the score interval, ``(θ − A)² = z² r V(θ)``,
-      3. the outer ones of both.
+      2. the ends θ of the score interval, ``(θ − A)² = z² r V(θ)``,
+      3. the outer ends of both.
 
     >>> low, high = auc_interval(0.99, 0.002, (30, 300), 0.95)
     >>> round(low, 3), round(high, 3)

@@ -1,4 +1,4 @@
-"""The class prior of rows without labels."""
+"""The class prior of unlabelled rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TOLERANCE = 1e-3
 def estimate_class_prior(
     model: ProbabilisticClassifierLike, X_new: Any, *, trained: PerClass | None = None, max_iter: int = 10_000
 ) -> ClassPrior:
-    """Return the class prior under which rows without labels are most likely, by EM.
+    """Estimate the class prior of unlabelled rows by maximum likelihood, with EM.
 
-    Where the classes look as they did in training and only their shares have changed, the shares π' maximise
+    If the class densities are as in training and only the class shares have changed, the new shares π' maximise
 
         Σ_n log Σ_k p(C_k | x_n) π'_k / π_k,
 
@@ -32,12 +32,12 @@ def estimate_class_prior(
     Parameters
     ----------
     model : fitted probabilistic classifier
-        Of this library or of scikit-learn; the better calibrated, the better the estimate.
+        From this library or scikit-learn; the better calibrated, the better the estimate.
     X_new : rows
     trained : {class: probability}, optional
-        The training prior; default ``class_prior_`` (or scikit-learn's ``priors_``) of the model.
+        The training prior. Default: ``class_prior_`` (or scikit-learn's ``priors_``) of the model.
     max_iter : int
-        Most iterations of EM.
+        Maximum number of EM iterations.
 
     Cost: one prediction, then O(N K) an iteration, until the log likelihood is within 1e-3 of its maximum.
 
@@ -58,7 +58,7 @@ def estimate_class_prior(
     if not provides(model, "classes_", "predict_proba"):
         raise InvalidTypeError(
             f"estimate_class_prior needs a fitted model with probabilities; {type(model).__name__} has none. Use "
-            "recalibrate(model, X, y) to give it some."
+            "recalibrate(model, X, y) to add them."
         )
     check_count("max_iter", max_iter)
     classes = np.asarray(model.classes_)

@@ -1,4 +1,4 @@
-"""Classifiers side by side: the same folds, paired differences, and which one is best within noise."""
+"""Comparison of classifiers: the same folds, paired differences, and the best within noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from oddsmith.evaluation.model_output import ModelOutput, predict_output, provid
 from oddsmith.evaluation.sums import auc_of, brier_losses, log_losses
 from oddsmith.models import MODELS, RecalibratedClassifier
 from oddsmith.models.base import Classifier
-from oddsmith.models.wrapper_mixin import take
+from oddsmith.models.wrapper_mixin import WrapperMixin, take
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
@@ -36,7 +36,7 @@ LOSSES: dict[str, Callable[[ModelOutput], Array]] = {
 NOISE = 1.96
 LONGEST_NOTE = 120
 PARAMETERS: dict[str, dict[str, Any]] = {
-    **{name: {"prior": 1.0} for name in ("logistic", "probit")},  # so that separated classes do no harm
+    **{name: {"prior": 1.0} for name in ("logistic", "probit")},  # keeps weights finite for separated classes
     "perceptron": {"max_epochs": 10},
 }
 SCALED = ("gaussian", "one-vs-rest", "one-vs-one", *PARAMETERS)
@@ -50,16 +50,16 @@ class Comparison(Table):
     Attributes
     ----------
     by : str
-        The score that the order is by.
+        The score that determines the order.
     best : str or None
-        The model with the smallest one.
+        The model with the smallest score.
     within_noise : list of str
         Models whose difference from the best is less than 1.96 standard errors.
     columns : mapping from name to list
-        A row per model: ``model``; ``verdict`` (best, within noise, worse, no probabilities, failed); ``log_loss``,
-        ``brier``, ``accuracy``, ``auc`` (mean over folds); ``difference`` from the best one in the score that decides
-        and its ``std_error``; ``fit_seconds`` and ``predict_seconds`` of all folds; ``note``, an error or a warning.
-    notes : mapping from name of a model to the whole text of its error or warnings
+        One row per model: ``model``; ``verdict`` (best, within noise, worse, no probabilities, failed); ``log_loss``,
+        ``brier``, ``accuracy``, ``auc`` (mean over folds); ``difference`` from the best model in the deciding score,
+        and its ``std_error``; ``fit_seconds`` and ``predict_seconds`` over all folds; ``note``, an error or a warning.
+    notes : mapping from the name of a model to the full text of its error or warnings
     """
 
     by: str
@@ -73,7 +73,7 @@ class Comparison(Table):
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        """Which model is best, in words."""
+        """A sentence that names the best model."""
         if self.best is None:
             return f"No model has a {self.by}."
         noise = f"; within noise of it: {', '.join(self.within_noise)}" if self.within_noise else ""
@@ -82,7 +82,7 @@ class Comparison(Table):
 
 @dataclass(kw_only=True)
 class Candidate:
-    """A model, and what its folds have given so far: sums of the losses of each row; sizes and AUC of folds."""
+    """A model with the results of its folds so far: loss of each row; sizes and AUC of the folds."""
 
     name: str
     model: object
@@ -96,7 +96,7 @@ class Candidate:
     messages: list[str] = field(default_factory=list)
 
     def run(self, train: tuple[Any, Labels], X_test: object, test: Indices, t: Indices, classes: Labels) -> None:
-        """Fit the model to rows with labels; add its losses on those left out, numbered ``test``, of classes ``t``."""
+        """Fit the model to labelled rows; add its losses on the held-out rows ``test``, of classes ``t``."""
         if self.failed:
             return
         with warnings.catch_warnings(record=True) as raised:
@@ -121,7 +121,7 @@ class Candidate:
             self.areas.append(auc_of(output))
 
     def verdict(self, is_best: bool, difference: float, error: float) -> str:
-        """Return the verdict on the model, by its difference from the best one and the standard error of that."""
+        """Return the verdict on the model, from its difference from the best one and the standard error."""
         if self.failed or is_best:
             return "failed" if self.failed else "best"
         if not np.isfinite(difference):
@@ -132,30 +132,30 @@ class Candidate:
 def compare(
     models: object, X: Any, y: Any, cv: object = 5, *, by: str = "log_loss", seed: int = 0, progress: bool | None = None
 ) -> Comparison:
-    """Return how classifiers perform on held-out rows, all on the same folds.
+    """Compare classifiers by cross-validation, all on the same folds.
 
-    A row's loss under one model is paired with its loss under another: the mean of the differences has the standard
-    error ``sd / √N``, given the folds, which is far smaller than that of each score alone. Models within
-    1.96 standard errors of the best are "within noise".
+    The losses of a row under two models are paired: given the folds, the mean difference has the standard error
+    ``sd / √N``, far smaller than that of each score alone. Models within 1.96 standard errors of the best are "within
+    noise".
 
     Parameters
     ----------
     models : "all", classifier, list of classifiers, or {name: classifier}
-        Of this library or of scikit-learn; ``"all"``, which may stand in a list too: every family of this library with
+        From this library or scikit-learn. ``"all"``, also as an item of a list, means every family of this library with
         sensible settings.
     X, y : rows and labels
         ``y`` may be the name of a column of the table ``X``.
     cv : int or splitter
-        Number of folds, drawn with equal shares of the classes; or a splitter of scikit-learn, or its splits.
+        Number of stratified folds, a scikit-learn splitter, or its splits.
     by : "log_loss", "brier" or "error"
-        The score that decides.
+        The deciding score.
     seed : int
         Random seed of the folds.
     progress : bool, optional
-        Whether a bar is shown; by default in a terminal.
+        Whether to show a progress bar; by default only in a terminal.
 
-    The row of a model that fails holds the error; its warnings are there, too. Cost: the fits and predictions of all
-    folds, and a sort of the rows for each class.
+    If a model fails, its row shows the error; warnings are shown, too. Cost: the fits and predictions of all folds, and
+    a sort of the rows for each class.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.dummy import DummyClassifier
@@ -192,7 +192,7 @@ def compare(
 
 
 def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int) -> list[tuple[Indices, Indices]]:
-    """Return the folds as (train, test), and refuse those that leave a class without rows to train on."""
+    """Return the folds as (train, test); refuse folds whose training rows lack a class."""
     if isinstance(cv, int | np.integer):
         counts = np.bincount(t, minlength=len(classes))
         if isinstance(cv, bool) or not 2 <= cv <= len(t):
@@ -200,8 +200,8 @@ def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int)
         if counts.min() < 2:
             label = classes.tolist()[int(counts.argmin())]
             raise InvalidInputError(
-                f"Class {label!r} has a single row: in the fold that tests it, no row of it is left to learn from. "
-                "Give more rows of it, leave it out, or join it with another class."
+                f"Class {label!r} has a single row: the fold that tests it has none to learn from. Add rows of this "
+                "class, leave it out, or merge it with another class."
             )
         cv = StratifiedKFold(min(int(cv), int(counts.max())), shuffle=True, random_state=seed)
     rows = np.arange(len(t))
@@ -216,13 +216,13 @@ def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int)
                 "cv=list(GroupKFold(5).split(X, y, groups))."
             ) from error
     if not folds or any(not len(test) for _, test in folds):
-        raise InvalidInputError(f"cv={cv!r} tests no rows in at least one fold. Give folds with rows to test.")
+        raise InvalidInputError(f"cv={cv!r} has at least one fold without test rows. Give folds with rows to test.")
     for number, (train, _) in enumerate(folds):
         lost = np.setdiff1d(np.arange(len(classes)), t[train])
         if len(lost):
             raise InvalidInputError(
-                f"Fold {number} has no row of class {classes.tolist()[lost[0]]!r} to learn from. Use folds with equal "
-                "shares of the classes (cv=5), fewer folds, or leave that class out."
+                f"Fold {number} has no training row of class {classes.tolist()[lost[0]]!r}. Use stratified folds "
+                "(cv=5), fewer folds, or leave that class out."
             )
     return folds
 
@@ -258,7 +258,7 @@ def _named(models: object, K: int) -> dict[str, Any]:
 def default_models(K: int) -> dict[str, Classifier]:
     """Return an instance of every registered family by name, for K classes, with parameters that suit most tables.
 
-    A family without `PARAMETERS` has its defaults. Recalibration, a wrapper around other models, is no family.
+    A family not in `PARAMETERS` keeps its defaults. Recalibration wraps other models and is not a family.
     """
     found: dict[str, Classifier] = {}
     for name, kind in MODELS.items():
@@ -270,8 +270,8 @@ def default_models(K: int) -> dict[str, Classifier]:
             found[name] = MODELS["one-vs-rest"](model) if name == "probit" and K > 2 else model
     for name, model in found.items():
         if name.partition(",")[0] in SCALED:
-            # Inside the model, behind its design, so that tables may hold categories. Without centring, which none of
-            # these needs, so that sparse rows stay sparse.
+            # Scale inside the model, after its design, so that tables may have categories. Without centring, which none
+            # of these models needs, sparse rows stay sparse.
             model.set_params(basis=StandardScaler(with_mean=False))
     return found
 
@@ -284,8 +284,10 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
         known = not c.failed and (c.probabilistic or score == "error")
         return float(losses[c.name][score].mean()) if known else np.nan
 
-    def key(c: Candidate) -> tuple[float, ...]:  # models that are the same but for rounding keep their order
-        return c.failed, *np.nan_to_num([value(c, by), value(c, "error")], nan=np.inf).round(12)
+    def key(c: Candidate) -> tuple[float, ...]:
+        # Scores that differ only by the tolerance of fits are ties: a simple model precedes wrappers of it.
+        scores = np.nan_to_num([value(c, by), value(c, "error")], nan=np.inf).round(8)
+        return c.failed, *scores, isinstance(c.model, WrapperMixin)
 
     order = sorted(candidates, key=key)
     best = order[0] if np.isfinite(value(order[0], by)) else None
@@ -318,7 +320,7 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
 
 @contextmanager
 def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that moves a bar on; without a terminal there is none."""
+    """Yield a function that advances a progress bar; without a terminal there is no bar."""
     from rich.console import Console
 
     console = Console(stderr=True, force_terminal=wanted or None)

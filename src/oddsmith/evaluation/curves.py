@@ -1,4 +1,4 @@
-"""The data of the usual curves, as arrays: ROC, precision and recall, reliability, risk and coverage, cost."""
+"""The data of evaluation curves as arrays: ROC, precision-recall, reliability, risk-coverage, cost."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from oddsmith.records import Table
 
 @dataclass(frozen=True)
 class Curve(Table):
-    """Points of a curve; a column is also an attribute (an array).
+    """Points of a curve; each column is also an attribute (an array).
 
     Attributes
     ----------
     columns : mapping from name to array
     facts : mapping from name to number
-        What the curve comes to, such as its area; attributes too.
+        Summaries of the curve, such as its area; also attributes.
 
     >>> curve = Curve({"x": np.array([0.0, 1.0])}, {"area": 0.5})
     >>> curve.x.tolist(), curve.area
@@ -55,7 +55,8 @@ class Curve(Table):
 def roc_curve(model: ClassifierLike, X: Any, y: Any, label: object = None) -> Curve:
     """Return the ROC curve of a class against the rest: ``false_positive_rate``, ``true_positive_rate``, ``threshold``.
 
-    ``label`` is the positive class, by default the second of two. ``area`` is the AUC. scikit-learn's numbers.
+    ``label`` is the positive class, by default the second of two. ``area`` is the AUC. The numbers equal
+    scikit-learn's.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
@@ -71,8 +72,8 @@ def roc_curve(model: ClassifierLike, X: Any, y: Any, label: object = None) -> Cu
 def precision_recall_curve(model: ClassifierLike, X: Any, y: Any, label: object = None) -> Curve:
     """Return the curve of ``precision`` over ``recall``, with ``threshold``; ``average_precision`` is its area.
 
-    ``label`` is the positive class, by default the second of two. scikit-learn's numbers; the last point, of recall 0,
-    has no threshold (infinity).
+    ``label`` is the positive class, by default the second of two. The numbers equal scikit-learn's; the last point, of
+    recall 0, has an infinite threshold.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
@@ -86,11 +87,11 @@ def precision_recall_curve(model: ClassifierLike, X: Any, y: Any, label: object 
 
 
 def reliability_curve(model: ClassifierLike, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Curve:
-    """Return the reliability diagram of each class (for two classes of the second).
+    """Return the reliability diagram of each class (for two classes, of the second).
 
-    A row per class and bin: ``class``, ``probability`` (mean stated), ``frequency`` (observed), ``count``, and the band
-    ``lower``, ``upper`` of the frequency (Wilson). Bins have about equal counts. ``calibration_error`` is the mean of
-    |probability − frequency| by counts.
+    One row per class and bin: ``class``, ``probability`` (mean prediction), ``frequency`` (observed), ``count``, and
+    the Wilson interval ``lower``, ``upper`` of the frequency. Bins have about equal counts. ``calibration_error`` is
+    the mean of |probability − frequency|, weighted by counts.
 
     >>> from oddsmith import GaussianClassifier
     >>> rng = np.random.default_rng(0)
@@ -119,11 +120,11 @@ def reliability_curve(model: ClassifierLike, X: Any, y: Any, *, bins: int = 10, 
 
 
 def risk_coverage_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> Curve:
-    """Return the cost of decisions if only the most certain rows get one.
+    """Return the risk of decisions as a function of the share of rows decided, the most certain first.
 
-    Rows are taken in the order of their expected loss. ``coverage``: share of rows decided; ``risk``: mean realised
-    loss of those (of the errors, without ``loss``); ``reject``: the cost of rejecting above which a row of this
-    expected loss is decided. Rows of equal expected loss come together. ``area`` is the mean risk over coverages.
+    Rows are ordered by expected loss. ``coverage``: share of rows decided; ``risk``: their mean realised loss (error
+    rate, without ``loss``); ``reject``: the cost of rejecting above which a row of this expected loss is decided. Rows
+    of equal expected loss enter together. ``area`` is the mean risk over all coverages.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
@@ -147,11 +148,11 @@ def risk_coverage_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = 
 
 
 def cost_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> Curve:
-    """Return what it costs to take the second action above each threshold of the second of two classes' probability.
+    """Return the cost of taking the second action above each threshold of the second class's probability.
 
     ``threshold``: from below every probability to above them all; ``cost``: mean realised loss; ``second``: share of
-    rows with the second action. ``best_threshold`` has the least cost on these rows, ``right_threshold`` is
-    `threshold_for` (the best one, if the probabilities are right), and ``cost_there`` what that costs.
+    rows with the second action. ``best_threshold`` has the smallest cost on these rows; ``right_threshold`` is
+    `threshold_for` (optimal if the probabilities are calibrated), and ``cost_there`` its cost.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
@@ -161,7 +162,7 @@ def cost_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> 
     """
     output, P = _probabilistic(model, X, y)
     if output.K != 2:
-        raise InvalidInputError(f"A threshold lies between two classes, and this model has {output.K}.")
+        raise InvalidInputError(f"A threshold needs two classes, but this model has {output.K}.")
     matrix = read_loss(loss, output.classes)
     right = threshold_for(matrix, classes=output.classes)
     p, N = P[:, 1], len(P)
@@ -181,8 +182,8 @@ def _probabilistic(model: ClassifierLike, X: object, y: object) -> tuple[ModelOu
     output = read_output(model, X, y)
     if output.P is None:
         raise InvalidTypeError(
-            f"{type(model).__name__} has no probabilities, which this curve is about. Use recalibrate(model, X, y) to "
-            "give it some."
+            f"{type(model).__name__} has no probabilities, which this curve needs. Use recalibrate(model, X, y) to "
+            "add them."
         )
     return output, output.P
 
@@ -190,11 +191,13 @@ def _probabilistic(model: ClassifierLike, X: object, y: object) -> tuple[ModelOu
 def _one_class(output: ModelOutput, label: object) -> tuple[npt.NDArray[np.bool_], Array]:
     labels = output.classes.tolist()
     if label is None and output.K > 2:
-        raise InvalidInputError(f"There are {output.K} classes: say which one is positive, label=… of {labels[:8]}.")
+        raise InvalidInputError(
+            f"There are {output.K} classes: choose the positive one with label=… from {labels[:8]}."
+        )
     if label is not None and label not in labels:
         raise UnknownNameError("class", label, labels)
     if output.values is None:
-        raise InvalidTypeError("The model has neither predict_proba nor decision_function to order the rows by.")
+        raise InvalidTypeError("The model has neither predict_proba nor decision_function, so rows cannot be ranked.")
     k = 1 if label is None else labels.index(label)
     positive = output.t == k
     if positive.all() or not positive.any():

@@ -117,8 +117,8 @@ def class_codes(y: object, classes: Labels) -> Indices:
     kinds = {labels.dtype.kind, classes.dtype.kind}
     if "O" not in kinds and len({kind in WORDS for kind in kinds}) > 1:
         raise InvalidTypeError(
-            f"y holds labels such as {labels.tolist()[0]!r}, and the model's classes are {classes.tolist()[:8]}: text "
-            f"and numbers. Give y the type that the model was fitted to."
+            f"y holds labels such as {labels.tolist()[0]!r}, but the model's classes are {classes.tolist()[:8]}: text "
+            "and numbers differ. Give y the type of the training labels."
         )
     order = np.argsort(classes)
     try:

@@ -22,7 +22,7 @@ SCALES = tuple(float(scale) for scale in np.geomspace(0.01, 100.0, 17))
 
 @dataclass(frozen=True, kw_only=True)
 class ProbePoint:
-    """One scale of a sweep: scores on held-out rows, the certificate of its fit, and the seconds that it took."""
+    """One prior scale: scores on held-out rows, the certificate of the fit, and its time in seconds."""
 
     scale: float
     log_loss: float
@@ -34,7 +34,7 @@ class ProbePoint:
 
 @dataclass(frozen=True, eq=False)
 class Probe(Table):
-    """What `probe` returns: a row for each scale, and the model of the best one.
+    """The result of `probe`: one row for each scale, and the best model.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Probe(Table):
         Fitted to the training rows with the best scale.
 
     ``to_dict()`` has the columns ``scale``, ``log_loss`` (mean over held-out rows), ``std_error`` (of that mean),
-    ``accuracy``, ``gap`` (the bound of its certificate), ``converged``, ``passes`` and ``seconds``. The picture:
+    ``accuracy``, ``gap`` (the bound of the certificate), ``converged``, ``passes`` and ``seconds``. To plot it:
     ``oddsmith.plots.WidthDisplay.from_probe(result).plot()``.
     """
 
@@ -53,7 +53,7 @@ class Probe(Table):
 
     @property
     def best_scale(self) -> float:
-        """The scale of the smallest log loss on held-out rows."""
+        """The scale with the smallest log loss on held-out rows."""
         return min(self.points, key=lambda point: point.log_loss).scale
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -77,30 +77,30 @@ def probe(
 ) -> Probe:
     """Fit a linear probe for each of several prior scales, and score it on held-out rows.
 
-    Each fit minimises the sum of cross-entropies and ½‖w‖²/σ², starts from the one before, and ends with a certificate
-    within ``tol`` (relative) of its optimum.
+    Each fit minimises the cross-entropy plus ½‖w‖²/σ², starts from the previous fit, and is certified to be within
+    ``tol`` (relative) of its optimum.
 
     Parameters
     ----------
     X : array or tensor, N × D
-        Embeddings. A tensor (or an array with DLPack) on a GPU is used where it lies.
+        Embeddings. A tensor (or DLPack array) on a GPU is used in place.
     y : labels of length N
         Two classes or more.
     scales : list of numbers, optional
         Standard deviations σ of the prior; default: 17 from 0.01 to 100.
     validation : float
-        Share of the rows that is held out, chosen at random.
+        Share of the rows to hold out, chosen at random.
     tol : float
         Relative tolerance of each fit.
     seed : int
         Random seed of the split.
     device : str, optional
-        ``"cuda"``: where rows in memory are moved to.
+        Device to move the rows to, such as ``"cuda"``.
 
     Returns
     -------
     Probe
-        A row for each scale, and ``model``, fitted to the training rows with the best one (``best_scale``).
+        One row for each scale, and ``model``, fitted to the training rows with the best scale (``best_scale``).
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(3, size=300)

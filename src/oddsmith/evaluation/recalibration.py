@@ -1,4 +1,4 @@
-"""Calibration of a model that is fitted already."""
+"""Calibration of a fitted model."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ def recalibrate(
 ) -> RecalibratedClassifier:
     """Return a classifier around ``model`` whose probabilities agree with these rows.
 
-    ``p'_k ∝ exp(slope · log p_k + shift_k)`` (``"logistic"``: Platt's map for two classes), the same without shifts
-    (``"temperature"``), or increasing functions of p_k (``"isotonic"``), of largest likelihood (isotonic: of least
-    squares). A weak prior keeps slope and shifts finite where the classes are separated; see
-    `oddsmith.decision.calibration.fit_map`. On these rows the log loss never becomes larger than that of the model's
-    own probabilities. The map is in plain arrays inside the model that is returned.
+    The map is ``p'_k ∝ exp(slope · log p_k + shift_k)`` (``"logistic"``: Platt's map for two classes), the same without
+    shifts (``"temperature"``), or increasing functions of p_k (``"isotonic"``), fitted by maximum likelihood (isotonic:
+    least squares). A weak prior keeps slope and shifts finite if the classes are separated; see
+    `oddsmith.decision.calibration.fit_map`. On these rows, the log loss is never larger than before. The returned model
+    stores the map as plain arrays.
 
     Parameters
     ----------
     model : fitted classifier
-        Of this library or of scikit-learn. Without ``predict_proba`` its decision function is calibrated, so that it
-        has probabilities afterwards.
+        From this library or scikit-learn. If it has no ``predict_proba``, its decision function is calibrated, which
+        gives it probabilities.
     X, y : rows and labels
-        Rows that the model was **not** fitted to: on those it was, it looks better than it is. To use the same
-        rows for both, fold by fold, fit a `RecalibratedClassifier`.
+        Rows that the model was **not** fitted to: on its training rows it looks better than it is. To use the same rows
+        for both, by cross-validation, fit a `RecalibratedClassifier`.
     method : "logistic", "temperature" or "isotonic"
-        Two parameters for two classes; one; or as many as the rows call for (a thousand rows are few for it).
+        ``"logistic"`` has two parameters for two classes, ``"temperature"`` one, ``"isotonic"`` as many as the rows
+        support (a thousand rows are few).
     sample_weight : array of length N, optional
-        Counts rows: a weight of 2 is the row twice.
+        Row counts: a row of weight 2 counts twice.
 
-    Cost: one prediction, and a Newton iteration of K parameters or a sort for each class.
+    Cost: one prediction, and Newton's method for K parameters or a sort for each class.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from oddsmith import NaiveBayes, evaluate

@@ -1,4 +1,4 @@
-"""A whole path of scales of a Laplace prior: weights, certificates, and the choice of a scale."""
+"""A regularisation path over scales of a Laplace prior: weights, certificates, and the choice of a scale."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ METHOD = "proximal Newton along a path"
 
 @dataclass(frozen=True, kw_only=True)
 class PathOrigin:
-    """What makes a model of a point of a path: the model that read the data, and the problem without its rows."""
+    """What turns a point of a path into a model: the model that read the data, and the problem without rows."""
 
     model: LogisticRegression
     problem: Problem
@@ -51,24 +51,24 @@ class PathOrigin:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RegularizationPath(Table):
-    """Fits at ascending scales of a `LaplacePrior`, each with its certificate; printed, a row for each scale.
+    """Fits at ascending scales of a `LaplacePrior`, each with its certificate; prints one row per scale.
 
     Attributes
     ----------
     scales : array of length n
     weights : array
-        In the user's units, the intercept first: n × (1 + D) for two classes, n × (1 + D) × K for more. It is made when
-        it is first asked for; ``points`` has the weights of each scale as a sparse matrix, classes × (1 + D).
+        In the user's units, intercept first: n × (1 + D) for two classes, n × (1 + D) × K for more. It is computed on
+        first use; ``points`` has the weights of each scale as a sparse matrix, classes × (1 + D).
     log_likelihood, objective : arrays of length n
-        Without the prior, and with it (what was minimised).
+        Log likelihood without the prior, and the minimised objective, which includes it.
     gap : array of length n
-        Bound on the objective's distance from its optimum by the duality gap, relative to the objective.
+        Duality gap, a bound on the distance from the optimum, relative to the objective.
     names, classes : arrays
-        Those of the columns, and of the classes.
+        Names of the columns, and the class labels.
     cv_loss, cv_error : arrays of length n, or None
-        With ``cv=``: mean log loss of the rows left out, and its standard error over the folds.
+        With ``cv=``: mean log loss of held-out rows, and its standard error over the folds.
     passes : int
-        Passes over all rows for the path, without those of the folds.
+        Passes over all rows for the path, without those for cross-validation.
     """
 
     scales: Array
@@ -88,18 +88,18 @@ class RegularizationPath(Table):
 
     @cached_property
     def weights(self) -> Array:
-        """All weights, the intercept first."""
+        """All weights, intercept first."""
         W = np.stack([point.toarray().T for point in self.points])
         return np.ascontiguousarray(W[:, :, 0]) if W.shape[2] == 1 else W
 
     @cached_property
     def n_selected(self) -> npt.NDArray[np.intp]:
-        """Number of columns with a weight that is not zero, at each scale."""
+        """Number of columns with a nonzero weight, at each scale."""
         return np.array([np.count_nonzero(np.unique(_places(point))) for point in self.points])
 
     @cached_property
     def n_parameters(self) -> npt.NDArray[np.intp]:
-        """Number of weights that are not zero and of intercepts, the degrees of freedom of ``aic`` and ``bic``."""
+        """Number of nonzero weights and intercepts, the degrees of freedom of ``aic`` and ``bic``."""
         intercepts = (len(self.classes) - 1) * int(self.origin.problem.intercept)
         return self._n_weights + intercepts
 
@@ -120,8 +120,8 @@ class RegularizationPath(Table):
     def ebic(self, gamma: float = 0.5) -> Array:
         """Return the extended criterion of Chen and Chen: ``bic + 2 γ log (p choose k)`` for k of p weights.
 
-        ``gamma`` 0 is ``bic``. With more columns than rows, one above ``1 − log N / (2 log p)`` finds the right columns
-        as N grows; ½ is usual.
+        ``gamma=0`` is ``bic``. With more columns than rows, a ``gamma`` above ``1 − log N / (2 log p)`` selects the
+        right columns as N grows; ½ is usual.
         """
         C, P = self.points[0].shape
         k, p = self._n_weights, C * (P - 1)
@@ -129,16 +129,16 @@ class RegularizationPath(Table):
         return self.bic + 2.0 * gamma * choices
 
     def best(self, choice: str = "min", *, gamma: float = 0.5) -> float:
-        """Return the scale that a criterion chooses.
+        """Return the scale that a criterion selects.
 
-        ``"min"``: the smallest loss in cross-validation. ``"1se"``: the smallest scale whose loss is within one
-        standard error of that, so the fewest columns among scales as good. ``"aic"``, ``"bic"``, ``"ebic"`` (with its
-        ``gamma``) need no folds; they count the weights that are not zero, which is right for the lasso without groups.
+        ``"min"``: the smallest cross-validated loss. ``"1se"``: the smallest scale whose loss is within one standard
+        error of that, with the fewest columns among equally good scales. ``"aic"``, ``"bic"`` and ``"ebic"`` (with
+        ``gamma``) need no folds; they count the nonzero weights, which is correct for the lasso without groups.
         """
         return float(self.scales[self.index(choice, gamma=gamma)])
 
     def index(self, choice: str | float = "min", *, gamma: float = 0.5) -> int:
-        """Return the place of a scale of the path, or of the one that a criterion chooses."""
+        """Return the index of a scale of the path, or of the scale that a criterion selects."""
         if not isinstance(choice, str):
             return self._place(choice)
         if choice not in CRITERIA:
@@ -146,8 +146,8 @@ class RegularizationPath(Table):
         if choice in ("min", "1se"):
             if self.cv_loss is None or self.cv_error is None:
                 raise InvalidInputError(
-                    f"The choice {choice!r} needs folds: give cv= to regularization_path, or choose by 'aic', 'bic' or "
-                    "'ebic'."
+                    f"The choice {choice!r} needs cross-validation: pass cv= to regularization_path, or choose by "
+                    "'aic', 'bic' or 'ebic'."
                 )
             if choice == "min":
                 return int(np.argmin(self.cv_loss))
@@ -164,18 +164,18 @@ class RegularizationPath(Table):
         k = int(np.argmin(np.abs(self.scales - float(scale))))
         if not np.isclose(self.scales[k], float(scale), rtol=1e-9):
             raise InvalidInputError(
-                f"{scale!r} is none of the scales of this path; the nearest is {float(self.scales[k])!r}. Fit "
+                f"{scale!r} is not a scale of this path; the nearest is {float(self.scales[k])!r}. Fit "
                 f"LogisticRegression(LaplacePrior({scale!r})) for a scale between them."
             )
         return k
 
     def selected(self, choice: str | float = "min") -> list[str]:
-        """Return the names of the columns with a weight that is not zero at a scale, or where a criterion chooses."""
+        """Return the names of the columns with a nonzero weight at a scale, given or selected by a criterion."""
         places = np.unique(_places(self.points[self.index(choice)]))
         return [str(name) for name in self.names[places[places > 0] - 1]]
 
     def model(self, choice: str | float = "min", *, gamma: float = 0.5) -> LogisticRegression:
-        """Return a fitted model at a scale of the path, or at the one that a criterion chooses: no fit is made.
+        """Return a fitted model at a scale of the path, or at the scale that a criterion selects, without refitting.
 
         >>> from sklearn.datasets import load_breast_cancer
         >>> from oddsmith import Standardize
@@ -195,7 +195,7 @@ class RegularizationPath(Table):
         return model
 
     def _fit(self, k: int, problem: Problem) -> LikelihoodFit:
-        """Return a point as the outcome of a fit, in coordinates that are the user's."""
+        """Return a point of the path as the result of a fit, in the user's coordinates."""
         origin, gap = self.origin, float(self.gap[k] * max(1.0, abs(self.objective[k])))
         W, reference, K = self.points[k].toarray(), problem.reference, len(self.classes)
         contrast = np.array([[0.0], [1.0]]) if K == 2 else np.eye(K)
@@ -252,7 +252,7 @@ class RegularizationPath(Table):
         return table
 
     def weight_table(self) -> dict[str, list[Any]]:
-        """Return one row per scale with the weights: a column for each term that is ever not zero (and class)."""
+        """Return one row per scale with the weights: a column for each term (and class) that is ever nonzero."""
         W = self.weights if self.weights.ndim == 3 else self.weights[:, :, None]
         terms, table = ["(intercept)", *map(str, self.names)], {"scale": self.scales.tolist()}
         for j in np.flatnonzero((W != 0.0).any(axis=(0, 2))):
@@ -277,35 +277,35 @@ def regularization_path(
     seed: int | None = None,
     **more: Any,
 ) -> RegularizationPath:
-    """Fit a `LaplacePrior` at many scales, each from the one before, and each certified by its duality gap.
+    """Fit a `LaplacePrior` at many scales with warm starts, each certified by its duality gap.
 
-    The objective at a scale is ``−log L(w) + Σ_j factors_j |w_j| / scale``, with what ``prior`` has besides (groups, a
-    Gaussian beside it). Scales are in ascending order: at the first one all weights are zero, unless they were given.
+    The objective at a scale is ``−log L(w) + Σ_j factors_j |w_j| / scale``, modified by the groups and the Gaussian
+    part of ``prior``. Scales ascend; by default, all weights are zero at the first one.
 
     Parameters
     ----------
     X, y, sample_weight, offset
-        As in ``LogisticRegression.fit``: arrays, sparse matrices, tables, files, data frames of Dask or Spark.
+        As in ``LogisticRegression.fit``: arrays, sparse matrices, tables, files, Dask or Spark data frames.
     scales : list of numbers, optional
-        By default ``n`` of them, from the smallest useful one (all weights zero) to a hundred times it.
+        By default ``n`` scales, from the largest at which all weights are zero to a hundred times that.
     n : int
-        Number of scales, if they are not given.
+        Number of default scales.
     prior : LaplacePrior
-        Its groups, factors and Gaussian part; the scale is left out. Default: none of them, the lasso.
+        Supplies groups, factors and a Gaussian part; its scale is ignored. Default: the plain lasso.
     cv : int, splitter or list of (train, test), optional
-        Folds: their number (stratified), a scikit-learn splitter, or the rows themselves. Rows must be in memory. Basis
-        functions and levels are learned from all rows, once.
+        Folds: their number (stratified), a scikit-learn splitter, or lists of row numbers. Rows must be in memory.
+        Basis functions and levels are learned once, from all rows.
     model : LogisticRegression, optional
-        Everything but its prior is taken from it.
+        Supplies all parameters except the prior.
     tol : float
-        Largest relative gap of a point.
+        Relative tolerance of the duality gap at each scale.
     seed : int, optional
         Random seed of the folds.
     more
         Parameters of `LogisticRegression` (``basis``, ``design``, ``link``, ``reference``, ``fit_intercept``,
         ``class_weight``, ``threads``, ``max_iter``), or how files are read (see `scan`).
 
-    Cost: some passes for each scale, fewer where many columns are zero; with ``cv`` a path more for each fold.
+    Cost: a few passes for each scale, fewer if many weights are zero; with ``cv``, one more path for each fold.
 
     References
     ----------
@@ -329,11 +329,11 @@ def regularization_path(
     with one_blas_thread(problem.largest_matrix):
         splits = None if cv is None else folds(problem, cv, seed)
         found = solve_path(problem, asked, int(n), tol=tol)
-        loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol)
+        loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol, found.guide)
     if (found.gap > tol).any():
         warnings.warn(
             f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative "
-            f"gap is {found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale "
+            f"gap is up to {found.gap.max():.2g} (requested: {tol:g}). Standardise the columns "
             "(basis=Standardize()), leave out the largest scales, or raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,
@@ -356,10 +356,10 @@ def regularization_path(
 def read_probe(
     model: LogisticRegression | None, prior: LaplacePrior | None, more: dict[str, Any]
 ) -> tuple[LogisticRegression, dict[str, Any]]:
-    """Return a checked model with the parameters given and a prior of scale 1, and what is left: how files are read."""
+    """Return a checked model with the given parameters and a prior of scale 1, and the options for reading files."""
     given = LaplacePrior(1.0) if prior is None else prior
     if not isinstance(given, LaplacePrior):
-        raise InvalidTypeError(f"This is for a LaplacePrior, found prior={prior!r}.")
+        raise InvalidTypeError(f"This needs a LaplacePrior, found prior={prior!r}.")
     probe = LogisticRegression() if model is None else clone(model)
     if not isinstance(probe, LogisticRegression):
         raise InvalidTypeError(f"model must be a LogisticRegression, found {probe!r}.")
@@ -370,7 +370,7 @@ def read_probe(
 
 
 def checked_scales(scales: npt.ArrayLike) -> Array:
-    """Return scales in ascending order, each once, or refuse what is none."""
+    """Return distinct scales in ascending order; raise if one is not a positive number."""
     try:
         found = np.unique(np.asarray(scales, dtype=np.float64))
     except (TypeError, ValueError):
@@ -381,14 +381,14 @@ def checked_scales(scales: npt.ArrayLike) -> Array:
 
 
 def _of_all_classes(point: sparse.csr_array, problem: Problem) -> sparse.csr_array:
-    """Return the weights of all classes, those of a reference class zero; of two classes those of the second."""
+    """Return the weights of all classes, zero for a reference class; for two classes, of the second."""
     if problem.K == 2 or point.shape[0] == problem.K:
         return point
     return sparse.csr_array(np.insert(point.toarray(), problem.reference or 0, 0.0, axis=0))
 
 
 def _places(point: sparse.csr_array) -> npt.NDArray[np.intp]:
-    """Return the places (0 for an intercept) of the weights that are not zero."""
+    """Return the positions (0 for an intercept) of the nonzero weights."""
     return np.asarray(point.nonzero()[1])
 
 
@@ -398,7 +398,7 @@ def _laplace(problem: Problem) -> LaplacePrior:
 
 
 def _origin(probe: LogisticRegression, problem: Problem, tol: float) -> PathOrigin:
-    """Return what models of the path are made from; it holds no rows."""
+    """Return the data for turning points of the path into models; it holds no rows."""
     M, K = problem.source.shape.M, problem.K
     frame = Coordinates(center=np.zeros(problem.M), scale=np.ones(problem.M), contrast=np.eye(K))
     plan = plan_sparse(facts_of(problem, frame), machine_of(problem), None)

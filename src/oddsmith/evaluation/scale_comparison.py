@@ -1,4 +1,4 @@
-"""The scales that evidence, leave-one-out and cross-validation choose for one prior, side by side."""
+"""Comparison of the prior scales that evidence, leave-one-out and cross-validation select."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from oddsmith.records import Table
 
 @dataclass(frozen=True)
 class WidthComparison(Table):
-    """The three ways to choose the scale of a prior, side by side.
+    """The prior scales selected by three criteria, side by side.
 
     Attributes
     ----------
     selections : dict
         Method → `Selection`.
     curve : dict
-        Columns for a plot, one entry for each scale tried: ``width``, ``log_evidence``, ``loo`` and ``cv`` (mean log
-        loss of a row), ``loo_error`` and ``cv_error`` (standard errors).
+        Columns for a plot, one entry for each candidate: ``width`` (the scale), ``log_evidence``, ``loo`` and ``cv``
+        (mean log loss), ``loo_error`` and ``cv_error`` (standard errors).
     """
 
     selections: dict[str, Selection]
     curve: dict[str, list[float]]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per method: its scale, and every criterion there, interpolated between the scales tried.
+        """Return one row per method: its scale, and every criterion at that scale, interpolated between candidates.
 
-        NaN where the scale lies beyond all of these, as the one found by evidence may.
+        NaN if the scale lies outside the range of the candidates, which is possible for the evidence.
         """
         at = np.log([float(s.width) for s in self.selections.values()])
         table: dict[str, list[Any]] = {"method": list(self.selections), "width": np.exp(at).tolist()}
@@ -60,18 +60,18 @@ def compare_widths(
     sample_weight: npt.ArrayLike | None = None,
     offset: npt.ArrayLike | None = None,
 ) -> WidthComparison:
-    """Find the scale of a Gaussian prior by evidence, leave-one-out and cross-validation, and return all three.
+    """Select the scale of a Gaussian prior by evidence, leave-one-out and cross-validation, and compare them.
 
     Parameters
     ----------
     X, y, sample_weight, offset
         As in ``LogisticRegression.fit``.
     model : LogisticRegression, optional
-        Everything except the scale of its prior is taken from it.
+        Supplies everything except the scale of the prior.
     scales, cv
         As in `GaussianPrior`.
 
-    Cost: a path of fits over the scales, and one more for each fold.
+    Cost: a path of fits over the scales, and another for each fold.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -81,10 +81,12 @@ def compare_widths(
     """
     probe = LogisticRegression() if model is None else clone(model)
     if not isinstance(probe, LogisticRegression):
-        raise InvalidTypeError(f"compare_widths is for LogisticRegression and ProbitRegression, found {probe!r}.")
+        raise InvalidTypeError(f"compare_widths needs a LogisticRegression or ProbitRegression, found {probe!r}.")
     given = as_prior(probe.prior) or GaussianPrior(scale=1.0)
     if given.covariance is not None:
-        raise InvalidInputError("compare_widths finds one scale, and the model's prior has a covariance: give a scale.")
+        raise InvalidInputError(
+            "compare_widths selects one scale, but the model's prior has a covariance: give a scale instead."
+        )
     probe.set_params(prior=GaussianPrior(scale="loo", mean=given.mean, space=given.space, scales=scales, cv=cv))
     probe._check_parameters()
     _, problem = probe._problem(X, y, sample_weight, offset, reset=True)

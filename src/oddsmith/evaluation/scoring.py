@@ -39,7 +39,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Table):
-    """The scores of a model on rows; each is also an attribute (NaN where the model has no probabilities).
+    """The scores of a model on some rows; each is also an attribute (NaN if the model has no probabilities).
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class Evaluation(Table):
     confusion : array, K × number of decisions
         Rows by true class, columns by ``decisions``.
     decisions : list
-        The predicted classes; with a loss its actions, and `REJECT` last where rows may be rejected.
+        The predicted classes or, with a loss, its actions; `REJECT` comes last if rows may be rejected.
     n_rows : int
     level : float
-        Of the intervals.
+        Level of the intervals.
     bounds : mapping from name to float
-        How far a score can be from its exact value, where it is not exact: AUC of data larger than memory.
+        Error bounds of scores that are not exact: the AUC of data larger than memory.
     """
 
     scores: Mapping[str, Estimate]
@@ -100,18 +100,18 @@ def evaluate(
     seed: int = 0,
     **how: Any,
 ) -> Evaluation:
-    """Return scores of a fitted classifier on rows that it was not fitted to.
+    """Score a fitted classifier on rows that it was not fitted to.
 
     ====================== =====================================================================================
-    log_loss               mean of −log p(true class), p no smaller than 2e-16
-    brier                  mean of Σ_k (p_k − t_k)²; for two classes of (p − t)², half of that
+    log_loss               mean of −log p(true class), with p at least 2e-16
+    brier                  mean of Σ_k (p_k − t_k)²; for two classes of (p − t)², half that sum
     brier_reliability, …   brier = reliability − resolution + uncertainty, by ``bins`` of each class's probabilities
     auc                    area under the ROC curve; K > 2: mean over classes, each against the rest
-    accuracy               share of right predictions
+    accuracy               share of correct predictions
     calibration_slope, …   logistic recalibration ``t ~ logit(p)``: slope 1 and intercept 0 if calibrated, slope below
                            1 if probabilities are too extreme; K > 2: one slope, an intercept for each class
     calibration_error      expected calibration error: mean of |stated − observed| over bins of equal counts
-    expected_cost          mean of the smallest expected loss: what the model expects its decisions to cost
+    expected_cost          mean of the smallest expected loss: the cost that the model predicts for its decisions
     realised_cost          mean loss of those decisions on these rows
     rejected               share of rows without a decision
     ====================== =====================================================================================
@@ -119,46 +119,45 @@ def evaluate(
     Parameters
     ----------
     model : fitted classifier
-        Of this library or of scikit-learn. Without ``predict_proba`` it gets accuracy and AUC.
+        From this library or scikit-learn. Without ``predict_proba``, only accuracy and AUC are computed.
     X, y : rows and labels
         ``y`` may be the name of a column of the table ``X``. ``X`` may be larger than memory: a path, folder, glob,
-        pyarrow dataset, `scan` of them, Dask or Spark data frame.
+        pyarrow dataset, `scan` of these, Dask or Spark data frame.
     loss, reject : optional
-        As for `decide`; with them there are costs.
+        As in `decide`; adds the costs.
     bins : int
         Bins of the reliability diagram, of about equal counts.
     level : float
-        Of the intervals.
+        Level of the intervals.
     replicates : int
-        Of the bootstrap.
+        Number of bootstrap replicates.
     seed : int
         Random seed of the bootstrap.
     **how
-        For files and clusters, as for `scan`: ``memory``, ``progress`` and so on.
+        For files and clusters, as in `scan`: ``memory``, ``progress`` and so on.
 
-    The column ``interval`` names how an interval was made:
+    The column ``interval`` names the method of each interval:
 
     ================== =========================================================================================
-    bootstrap          rows are drawn again with replacement; corrected for bias and skewness (BCa). Above 4,096 rows,
-                       as many random groups of rows are drawn
-    DeLong             AUC: its standard error after DeLong, DeLong and Clarke-Pearson (1988), applied to the log odds
+    bootstrap          resamples rows with replacement; corrected for bias and skewness (BCa). Above 4,096 rows,
+                       it resamples that many random groups of rows
+    DeLong             AUC: standard error of DeLong, DeLong and Clarke-Pearson (1988), applied to the log odds
                        of the AUC, so that the interval stays below 1
     exact              an AUC of 1 has the lower bound ``α/2 ^ (1 / rows of the smaller side)``
-    Wilson             shares: from the shares that a test does not reject
-    bootstrap test     calibration error and reliability, which chance makes larger than they are: from the values with
-                       which the one found agrees. Zero is inside unless chance does not explain the value found
-    bootstrap, shifted resolution and uncertainty, which chance moves to one side: the interval is moved back by that
+    Wilson             shares: the values that a score test does not reject
+    bootstrap test     calibration error and reliability, which noise biases upwards: the values that are consistent
+                       with the observed one. The interval contains zero unless noise cannot explain the observed value
+    bootstrap, shifted resolution and uncertainty, which noise biases: the interval is shifted back by the bias
     ================== =========================================================================================
 
-    The calibration slope is NaN where all rows have the same probabilities, and infinite where the classes are
-    separated; a probability of zero counts as 2e-16 there, or as the smallest other one.
+    The calibration slope is NaN if all rows have the same probabilities, and infinite if the classes are separated; it
+    replaces zero probabilities by 2e-16 or by the smallest other one.
 
-    Cost: the model's predictions, O(N log N) for each class, and some tenths of a second for the bootstrap, whatever N.
-    Of files and clusters the predictions are made once and kept within ``memory``; then there are six to eight passes
-    over these. The answers of up to a million rows of two classes are measured as in memory. Of more, all but two
-    scores are the same sums; AUC is exact up to 262,144 different probabilities (of all classes together), else it
-    comes with a bound of its error (``bounds``), which the interval contains; bins begin at probabilities that are
-    rounded alike.
+    Cost: the model's predictions, O(N log N) for each class, and a few tenths of a second for the bootstrap, for any N.
+    For files and clusters, predictions are computed once and kept within ``memory``, followed by six to eight passes
+    over them. Up to a million rows of two classes are scored as in memory. For more rows, all but two scores are the
+    same sums; AUC is exact up to 262,144 distinct probabilities (over all classes), and otherwise has an error bound
+    (``bounds``), which the interval includes; bins start at rounded probabilities.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from oddsmith import LogisticRegression
@@ -182,13 +181,15 @@ def evaluate(
 
         return evaluate_pieces(model, X, y, settings, how)
     if how:
-        raise InvalidTypeError(f"{', '.join(how)}: for files and clusters only, and X is in memory. Leave it out.")
+        raise InvalidTypeError(
+            f"{', '.join(how)}: works with files and clusters only, but X is in memory. Leave it out."
+        )
     return measure(read_output(model, X, y), settings, type(model).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a model is evaluated; see `evaluate`."""
+    """The settings of an evaluation; see `evaluate`."""
 
     loss: LossLike = None
     reject: RejectLike = None
@@ -199,7 +200,7 @@ class Settings:
 
     @property
     def has_costs(self) -> bool:
-        """Whether decisions are measured, too."""
+        """Whether to score decisions, too."""
         return self.loss is not None or self.reject is not None
 
 
@@ -224,7 +225,7 @@ def measure(output: ModelOutput, settings: Settings, name: str) -> Evaluation:
 
 @dataclass(frozen=True)
 class Counted:
-    """Rows by true class and decision; the decisions are the classes if None are given."""
+    """Counts of rows by true class and decision; by default, the decisions are the classes."""
 
     classes: Labels
     confusion: Indices
@@ -243,8 +244,8 @@ def conclude(
     classes, counts = counted.classes, counted.confusion.sum(axis=1)
     if np.count_nonzero(counts) < 2:
         warnings.warn(
-            f"All rows are of class {classes.tolist()[int(counts.argmax())]!r}: AUC and calibration slope say nothing "
-            "here, and are NaN. Evaluate on rows of at least two classes.",
+            f"All rows are of class {classes.tolist()[int(counts.argmax())]!r}: AUC and calibration slope are "
+            "undefined (NaN). Evaluate on rows of at least two classes.",
             OddsmithWarning,
             stacklevel=4,
         )
@@ -268,11 +269,11 @@ def conclude(
 
 
 def check_costs(has_probabilities: bool, name: str) -> None:
-    """Refuse costs of a model without probabilities."""
+    """Refuse costs for a model without probabilities."""
     if not has_probabilities:
         raise InvalidTypeError(
-            f"{name} has no probabilities, and without them no loss can be expected. Leave loss and reject out, or "
-            "recalibrate(model, …) it first."
+            f"{name} has no probabilities, which an expected loss needs. Leave loss and reject out, or call "
+            "recalibrate(model, …) first."
         )
 
 
@@ -299,9 +300,9 @@ def _estimate(score: Score, resampled: Resampled, counts: Indices, level: float)
 
 
 def _auc_interval(score: Score, value: float, counts: Indices, level: float) -> tuple[float, float, str]:
-    """Return DeLong's interval, of two classes widened where rows tell little of it, and its name.
+    """Return DeLong's interval (for two classes, widened if few rows determine it), and its name.
 
-    A side of a single row has no variance to estimate: then it is the largest that there can be, ``A (1 − A)``.
+    A side of a single row has no estimate of variance: the largest possible value, ``A (1 − A)``, replaces it.
     """
     if value in (0.0, 1.0):
         return *_perfect_auc(counts, value, level), "exact"
@@ -315,7 +316,7 @@ def _auc_interval(score: Score, value: float, counts: Indices, level: float) -> 
 def _perfect_auc(counts: Indices, value: float, level: float) -> tuple[float, float]:
     """Return the interval of an AUC without a single error.
 
-    m rows of the smaller side make m independent pairs, all of them right with a probability of at most AUC^m.
+    The m rows of the smaller side form m independent pairs, all ranked correctly with probability at most AUC^m.
     """
     m = int(np.minimum(counts, counts.sum() - counts).max())
     edge = float((0.5 - level / 2) ** (1.0 / m))

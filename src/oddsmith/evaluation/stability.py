@@ -1,4 +1,4 @@
-"""Stability selection: how often a column is selected in halves of the rows, and how many of those are false."""
+"""Stability selection: how often columns are selected on random halves of the rows, with an error bound."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
 
 TOL = 1e-5
-"""Relative gap of the fits: which columns enter hardly depends on more digits, and halves differ far more."""
+"""Relative gap of the fits: the selected columns hardly depend on more digits, and halves differ far more."""
 SCALES, PROBED = 30, 6
-"""Scales of the path, if none are given, and halves that show how far it goes."""
+"""Default number of scales of the path, and of halves for finding its end."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stability(Table):
-    """How often each column was selected, the most frequent first when printed.
+    """The selection frequency of each column; prints the most frequent first.
 
     Attributes
     ----------
     names : array of D names
     frequency : array of length D
-        Share of the subsamples in which the column had a weight that was not zero, at the best of the scales for it.
+        Share of the subsamples in which the column had a nonzero weight, maximised over the scales.
     path : array, scales × D
         The same at each scale.
     scales : array
     threshold : float
     n_subsamples : int
     mean_selected : float
-        Columns that a subsample selects on average, at any of the scales.
+        Mean number of columns that a subsample selects at any of the scales.
     """
 
     names: Labels
@@ -63,13 +63,12 @@ class Stability(Table):
 
     @property
     def false_selections(self) -> float:
-        """Bound on the expected number of false columns among those selected: ``q² / ((2 threshold − 1) D)``.
+        """Bound on the expected number of false selections: ``q² / ((2 threshold − 1) D)``.
 
-        Meinshausen and Bühlmann (2010), theorem 1, with q columns selected on average. It assumes that the columns
-        without an effect are selected equally often (their order could be exchanged), and that the method is no worse
-        than guessing. Without these assumptions, the same number bounds (for complementary pairs, Shah and Samworth
-        2013) the expected number of selected columns that a fit to half of the rows selects with a probability below
-        ``q / D``.
+        Meinshausen and Bühlmann (2010), theorem 1, with q columns selected on average. It assumes that columns without
+        an effect are exchangeable, and that the method is no worse than random guessing. Without these assumptions, the
+        same number bounds (for complementary pairs, Shah and Samworth 2013) the expected number of selected columns
+        whose selection probability on half of the rows is below ``q / D``.
         """
         return self.mean_selected**2 / ((2.0 * self.threshold - 1.0) * len(self.names))
 
@@ -110,29 +109,29 @@ def stability(
 ) -> Stability:
     """Fit a `LaplacePrior` to random halves of the rows, and count how often each column is selected.
 
-    The halves come in complementary pairs, stratified by class: rows are split in two, both halves are fitted, n/2
-    times. A column is selected in a half if its weight is not zero at any of the scales.
+    The halves form complementary pairs, stratified by class: n/2 times, the rows are split in two and both halves are
+    fitted. A half selects a column if its weight is nonzero at any of the scales.
 
     Parameters
     ----------
     X, y, sample_weight, offset
-        As in ``LogisticRegression.fit``, rows in memory.
+        As in ``LogisticRegression.fit``, with rows in memory.
     scale, scales : float, list of floats
-        One scale, or several. Scales are those of the whole data: a half is fitted with twice the scale, so that its
-        penalty is as strong against half as many rows. Default: a path from the smallest useful scale to the largest at
-        which the bound on false selections is at most 1.
+        One scale, or several. Scales refer to all rows: a half is fitted with twice the scale, so that the penalty has
+        the same strength relative to the rows. Default: a path from the smallest useful scale to the largest at which
+        the bound on false selections is at most 1.
     n : int
         Number of halves, even.
     threshold : float
-        Share of the halves, above ½, from which a column counts as selected; 0.6 to 0.9 are usual.
+        Share of the halves (above ½) that must select a column; 0.6 to 0.9 are usual.
     prior : LaplacePrior
-        Its groups, factors and Gaussian part; the scale is left out.
+        Supplies groups, factors and a Gaussian part; its scale is ignored.
     model, more
         As in `regularization_path`.
     seed : int
         Random seed of the halves.
 
-    Cost: a path of few scales for each half.
+    Cost: a path of a few scales for each half.
 
     References
     ----------
@@ -197,7 +196,7 @@ def _halves(problem: Problem, pairs: int, seed: int | None) -> list[Indices]:
         first = []
         for i, rows in enumerate(classes):
             mixed = rng.permutation(rows)
-            first.append(mixed[: (len(mixed) + i % 2) // 2])  # what is odd goes to either half
+            first.append(mixed[: (len(mixed) + i % 2) // 2])  # an odd row goes to either half
         chosen = np.sort(np.concatenate(first))
         rest = np.setdiff1d(np.flatnonzero(present), chosen)
         halves += [chosen, rest]
@@ -205,7 +204,7 @@ def _halves(problem: Problem, pairs: int, seed: int | None) -> list[Indices]:
 
 
 def _few_scales(problem: Problem, halves: Sequence[Indices], most: float) -> Array:
-    """Return ascending scales up to the first at which some halves select more columns than so many on average."""
+    """Return ascending scales up to the first at which halves select more than the allowed mean number of columns."""
     scales = scale_path(problem, SCALES)
     for end in (6, 12, 24, SCALES):  # large scales cost most, and are seldom needed
         kept = _bounded(_selections(problem, halves, 2.0 * scales[:end]), most)
@@ -215,7 +214,7 @@ def _few_scales(problem: Problem, halves: Sequence[Indices], most: float) -> Arr
 
 
 def _bounded(chosen: npt.NDArray[np.bool_], most: float) -> int:
-    """Return how many scales may be used so that a half selects at most so many columns on average, at least one."""
+    """Return the number of scales (at least one) at which a half selects at most the allowed mean number of columns."""
     within = np.logical_or.accumulate(chosen, axis=1).sum(axis=2).mean(axis=0) <= most
     return max(1, int(np.argmin(within)) if not within.all() else len(within))
 

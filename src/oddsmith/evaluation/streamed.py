@@ -39,11 +39,11 @@ from oddsmith.rows import as_rows
 from oddsmith.statistic import Shape
 
 GATHERED = 2_000_000
-"""Probabilities up to which the answers are brought together, and measured as in memory."""
+"""Number of probabilities up to which predictions are gathered and scored in memory."""
 VALUES = 1 << 18
-"""Different values, of all classes together, up to which AUC is exact."""
+"""Distinct values, over all classes, up to which AUC is exact."""
 TILE = 4096
-"""Rows of which numbers stay in a core's own cache."""
+"""Number of rows whose values stay in a core's own cache."""
 SUMS = 4_000_000
 """Numbers in the sums of a piece; with many classes there are fewer groups."""
 
@@ -415,6 +415,6 @@ class StreamedEvaluation:
 def _check_rows(now: int, before: int) -> None:
     if now != before:
         raise InvalidInputError(
-            f"The first pass saw {before} rows, and a later one {now}: the data has changed. Evaluate again when "
-            "nothing writes to it any more."
+            f"The first pass read {before} rows, but a later one {now}: the data has changed. Evaluate again when "
+            "nothing writes to it."
         )

@@ -24,8 +24,8 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.protocols import Indices
 
 LEAST_SPREAD = 1e-6
-"""Standard deviation of log probabilities below which their slope says nothing: of a million rows, its standard error
-is above a thousand."""
+"""Standard deviation of log probabilities below which their slope is meaningless: with a million rows, its standard
+error exceeds a thousand."""
 
 Sums = dict[str, Array]
 Formula = Callable[[Sums], Array]

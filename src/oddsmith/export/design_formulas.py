@@ -150,7 +150,8 @@ def _power(w: FormulaWriter[Columns], x: Columns, exponent: ast.expr, text: str)
         p = float(ast.literal_eval(exponent))
     except (ValueError, TypeError):
         raise InvalidInputError(
-            f"{text} in the formula has a power that is no constant, which is not exported. Compute it before the fit."
+            f"{text} in the formula has a power that is not constant, which cannot be exported. Compute it before the "
+            "fit."
         ) from None
     if not p.is_integer() or abs(p) > MOST_POWER:
         return _exp(w, w.scale(_log(w, x), p))

@@ -73,7 +73,7 @@ def model_formulas(w: FormulaWriter[Columns], model: object, X: Columns | None =
         if kind in _MODELS:
             return _MODELS[kind](w, model, X)
     raise InvalidTypeError(
-        f"{type(model).__name__} cannot be exported: it is no model of this library, or one without formulas."
+        f"{type(model).__name__} cannot be exported: it is not a model of this library, or has no formulas."
     )
 
 

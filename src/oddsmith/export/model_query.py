@@ -70,7 +70,8 @@ def _predictive(
     """Return mean and interval of each class's probability under the Gaussian posterior of the weights."""
     if not isinstance(model, LogisticRegression) or found.inputs is None or found.activation is None:
         raise InvalidInputError(
-            f"{type(model).__name__} has no posterior of its weights, so no predictive interval. Leave out predictive=."
+            f"{type(model).__name__} has no posterior over its weights, so no predictive interval. Leave out "
+            "predictive=."
         )
     if len(labels) > 2:
         raise InvalidInputError(

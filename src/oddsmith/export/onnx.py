@@ -80,7 +80,7 @@ class OnnxWriter(FormulaWriter[Tensor]):
 
     def _input(self, name: str, kind: int, width: int) -> str:
         if not name:
-            raise InvalidInputError("A column has the empty name '', which ONNX cannot say. Use matrix=True.")
+            raise InvalidInputError("A column has the empty name '', which ONNX does not allow. Use matrix=True.")
         if name in OUTPUTS:
             raise InvalidInputError(
                 f"A column is called {name!r}, which is the name of an output. Rename it, or use matrix=True."
@@ -105,7 +105,9 @@ class OnnxWriter(FormulaWriter[Tensor]):
             equal = self._cast(self._node("Equal", x.name, self._row(known)), len(known))
             return (self.join(equal, self._cast(missing.name, 1)) if None in levels else equal), missing
         if self._matrix:
-            raise InvalidInputError(f"Column {name!r} holds categories, and a matrix holds numbers: use matrix=False.")
+            raise InvalidInputError(
+                f"Column {name!r} is categorical, but a matrix contains numbers only: use matrix=False."
+            )
         words = ["" if level is None else str(level) for level in levels]
         if len(set(words)) < len(words):
             raise InvalidInputError(

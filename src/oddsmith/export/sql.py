@@ -111,8 +111,8 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             same = [other for other in self.read if self.dialect.key(other) == self.dialect.key(name)]
             if same:
                 raise InvalidInputError(
-                    f"Columns {same[0]!r} and {name!r} differ in case only, and are one to {self.dialect.name}. "
-                    "Rename one of them before the fit."
+                    f"Columns {same[0]!r} and {name!r} have the same name in {self.dialect.name}, which "
+                    "ignores case. Rename one of them before the fit."
                 )
             self.read[name] = self.dialect.identifier(name)
         # With the table before it, a name that is not there is an error everywhere (to SQLite it would be a word).
@@ -250,8 +250,8 @@ class SqlWriter(FormulaWriter[SqlColumns]):
         prefix, tables = _unlike(path[-1], "step"), _unlike(path[-1], "levels")
         if sum(map(len, used.values())) > MOST_NAMES:
             raise InvalidInputError(
-                f"The query would have {sum(map(len, used.values()))} columns on its way, and databases take "
-                f"{MOST_NAMES} at most. Keep fewer, keep=[…]; use a smaller basis; or model.to_onnx()."
+                f"The query would have {sum(map(len, used.values()))} intermediate columns, but databases allow at "
+                f"most {MOST_NAMES}. Keep fewer columns (keep=[…]), use a smaller basis, or use model.to_onnx()."
             )
         for i, (number, step) in enumerate(used.items()):
             joins = ""
@@ -284,8 +284,8 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             key = self.dialect.key(name)
             if key in taken:
                 raise InvalidInputError(
-                    f"The query would have two columns called {name!r}. Name those of the table to keep, "
-                    "keep=[…], without it, or rename that column or class."
+                    f"The query would have two columns called {name!r}. Choose the columns of the table with "
+                    "keep=[…], or rename that column or class."
                 )
             taken.add(key)
 

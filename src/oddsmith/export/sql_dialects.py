@@ -11,7 +11,8 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.registry import Registry
 
 SMALLEST_EXPONENT = -600.0
-"""Below it exp is 0: PostgreSQL takes a result that is too small for an error, and so is a product of two such."""
+"""Argument below which exp is replaced by 0: PostgreSQL treats underflow as an error, also in a product of two such
+values."""
 
 OPERATIONS = {
     **{"where": "(CASE WHEN {} THEN {} ELSE {} END)", "missing": "({} IS NULL)", "log": "ln({})"},
@@ -26,12 +27,12 @@ class Dialect:
     columns: ClassVar[Mapping[str, str]]
     """How a column is read as a float64, missing where it is NaN ("number"), or as text; "boolean", "date" if other."""
     fence = ""
-    """Keeps a database from writing the columns of a subquery into the query around it, again and again."""
+    """Keeps a database from inlining the columns of a subquery repeatedly."""
 
     level = "{}"
-    """How the words of a table of values are compared with those of a column."""
+    """How the strings of a table of values are compared with those of a column."""
     first_level = "{}"
-    """How the first of these words is written, from which their column has its type."""
+    """How the first of these strings is written, which determines the type of their column."""
 
     def values(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """Return a table of constants as a common table expression.
@@ -59,7 +60,7 @@ class Dialect:
         if not isinstance(name, str):
             raise InvalidTypeError(f"A name in SQL is a str, found {name!r}.")
         if not name:
-            raise InvalidInputError("A column or table has the empty name '', which SQL cannot say. Give it another.")
+            raise InvalidInputError("A column or table has the empty name '', which SQL does not allow. Rename it.")
         return _quoted(name, '"', "name")
 
     def literal(self, value: object) -> str:
@@ -136,7 +137,7 @@ class Postgres(Dialect):
     def identifier(self, name: object) -> str:
         quoted = super().identifier(name)
         if len(str(name).encode()) > 63:  # PostgreSQL would cut off the rest, and read another column
-            raise InvalidInputError(f"PostgreSQL has names of 63 bytes at most, found {name!r}. Rename it.")
+            raise InvalidInputError(f"PostgreSQL allows names of at most 63 bytes, found {name!r}. Rename it.")
         return quoted
 
     def literal(self, value: object) -> str:
@@ -195,7 +196,7 @@ class MySQL(Dialect):
         text = str(name)
         if len(text) > 64 or text.endswith(" ") or any(ord(letter) > 0xFFFF for letter in text):
             raise InvalidInputError(
-                f"MySQL has names of 64 characters at most, none of them beyond U+FFFF and no space at the end; found "
+                "MySQL allows names of at most 64 characters, none beyond U+FFFF and no space at the end; found "
                 f"{name!r}. Rename it."
             )
         return "`" + text.replace("`", "``") + "`"
@@ -225,7 +226,7 @@ class Snowflake(Dialect):
     def identifier(self, name: object) -> str:
         quoted = super().identifier(name)
         if len(str(name)) > 255:
-            raise InvalidInputError(f"Snowflake has names of 255 characters at most, found {name!r}. Rename it.")
+            raise InvalidInputError(f"Snowflake allows names of at most 255 characters, found {name!r}. Rename it.")
         return quoted
 
     def literal(self, value: object) -> str:
@@ -258,7 +259,9 @@ class BigQuery(Dialect):
         found = self.refused.search(str(name))
         if found or len(str(name)) > 300:
             why = f"and {found.group()!r} is not allowed in them" if found else f"and this one has {len(str(name))}"
-            raise InvalidInputError(f"BigQuery has names of 300 characters at most, {why}; found {name!r}. Rename it.")
+            raise InvalidInputError(
+                f"BigQuery allows names of at most 300 characters, {why}; found {name!r}. Rename it."
+            )
         return f"`{name}`"
 
     def literal(self, value: object) -> str:
@@ -274,7 +277,7 @@ _BIGQUERY = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}
 def _quoted(text: str, mark: str, what: str) -> str:
     if re.search("[\x00\ud800-\udfff]", text):
         raise InvalidInputError(
-            f"The {what} {text!r} holds a character that databases do not take (NUL, or half of a surrogate pair)."
+            f"The {what} {text!r} contains a character that databases do not accept (NUL, or an unpaired surrogate)."
         )
     return mark + text.replace(mark, 2 * mark) + mark
 

@@ -1,1 +1,1 @@
-"""Fits over sites that send sums and no rows."""
+"""Federated fits: sites send sums, never rows."""

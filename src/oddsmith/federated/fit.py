@@ -1,8 +1,8 @@
-"""Fitting over sites that send sums, never rows: `Fit` requests a statistic, and each site answers, until it is done.
+"""Federated fitting: `Fit` requests a statistic, and each site answers with sums over its rows, until it is done.
 
-A fit is a sequence of folds, and which fold comes next depends on the results of those before. So the state of a fit is
-the record of its folds so far. Each step runs the fit again from its record, up to the first fold that is missing
-there, which is the next request. When none is missing, the model is fitted, and equals that of all rows in one place.
+A fit is a sequence of folds, and each fold depends on the results of the ones before. So the state of a fit is the
+record of its folds so far. Each step replays the fit from its record up to the first missing fold, which becomes the
+next request. When none is missing, the model is fitted, and equals a fit to all rows in one place.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from oddsmith.statistics import Curvature
 
 @dataclass(frozen=True, kw_only=True)
 class Fit(Message):
-    """A fit over sites that send sums, never rows: the state between two rounds.
+    """A federated fit, in which sites send sums, never rows: the state between two rounds.
 
-    ``Fit.start(model)`` makes the first ``request``. Each site answers it with ``request.statistic(X, y,
+    ``Fit.start(model)`` creates the first ``request``. Each site answers it with ``request.statistic(X, y,
     site=…)``, and ``Fit.step(state, answers)`` returns the next state, until ``done``: then ``model`` is fitted, and
-    equals the fit to the rows of all sites in one place, but for rounding.
+    equals a fit to the rows of all sites in one place, up to rounding.
 
     Requests, answers and the state itself are messages: ``to_bytes``, ``from_bytes``, ``save(path)``, ``load(path)``.
-    A state does not change: a step that is refused can be tried again.
+    A state is immutable: after an error, a step can be repeated.
 
-    Cost: each round is one pass over the rows of each site, and M² numbers from each. A model with a closed form takes
-    two rounds, an iterative one as many as Newton's method has steps, and two or three more.
+    Cost: each round takes one pass over the rows of each site, and M² numbers from each. A model with a closed form
+    takes two rounds, an iterative one two or three more than Newton's method has steps.
 
     >>> import numpy as np
     >>> from oddsmith import Fit, LogisticRegression
@@ -72,7 +72,7 @@ class Fit(Message):
     kind = "fit"
 
     def __repr__(self) -> str:
-        where = "done" if self.done else f"round {len(self.record)}, {self.asked.statistic!r} asked for"  # type: ignore[union-attr]
+        where = "done" if self.done else f"round {len(self.record)}, requests {self.asked.statistic!r}"  # type: ignore[union-attr]
         return f"Fit({self.model!r}, {where})"
 
     @classmethod
@@ -93,15 +93,15 @@ class Fit(Message):
         Parameters
         ----------
         model : classifier
-            Not fitted; any whose fit is a fold of sums.
+            Unfitted; any model whose fit is a fold of sums.
         columns : names, optional
             The columns of the sites' tables or files that the model reads; None for arrays.
         y, sample_weight, offset : str, optional
-            The columns of labels, weights and offsets; None where sites pass them beside their rows.
+            The columns of labels, weights and offsets; None if sites pass them as separate arrays.
         classes : labels, optional
-            The labels that are expected: a site with another one is refused by name.
+            The expected labels: another label is an error that names the site.
         sites : names, optional
-            The sites that must answer each request. Default: those that answer the first.
+            The sites that must answer each request. Default: the sites that answer the first.
         least_rows : int
             Sites with fewer rows do not answer.
         """
@@ -130,16 +130,16 @@ class Fit(Message):
     def request(self) -> Request:
         """The next request to the sites."""
         if self.asked is None:
-            raise InvalidInputError("This fit is done, and asks for nothing more. Its model is in .model.")
+            raise InvalidInputError("This fit is done and has no further requests. The model is in .model.")
         return Request(self.id, len(self.record), self.asked, self.least_rows)
 
     def step(self, answers: Iterable[Answer | bytes | str | os.PathLike[str]]) -> Fit:
         """Return the state after the answers of all sites (messages, their bytes, or files of them).
 
-        1. Each must answer the present request; one that comes twice is counted once.
+        1. Each answer must belong to the current request; duplicates count once.
         2. All sites must have answered.
         3. The sums of the sites are merged, in the order of their names, and recorded.
-        4. The fit is run again from its record, to its end or to the next request.
+        4. The fit is replayed from its record, to its end or to the next request.
         """
         asked = self.request.asked
         by_site: dict[str, Answer] = {}
@@ -167,12 +167,13 @@ class Fit(Message):
             raise MessageError(f"The answer of site {site!r} belongs to another fit. Send it the request of this one.")
         if answer.number != now:
             raise MessageError(
-                f"Site {site!r} has answered request {answer.number}, and request {now} is open now. Send it that one."
+                f"Site {site!r} has answered request {answer.number}, but the current request is {now}. Send it that "
+                "one."
             )
         if other is not None and other.to_bytes() != answer.to_bytes():
             raise MessageError(
-                f"Site {site!r} has answered twice, with different sums. Two sites cannot have one name, and the rows "
-                "of a site must stay the same during a fit. Pass one answer of each site."
+                f"Site {site!r} has answered twice, with different sums. Sites need unique names, and the rows of a "
+                "site must stay the same during a fit. Pass one answer from each site."
             )
         _check_form(answer, self.request.asked)
         self._check_count(answer)
@@ -184,7 +185,7 @@ class Fit(Message):
                 )
 
     def _check_count(self, answer: Answer) -> None:
-        """Refuse the sums of other rows than those of the first round, as far as they tell."""
+        """Refuse sums that evidently come from other rows than those of the first round."""
         sums, (rows, weight) = answer.statistic, self.counts.get(answer.site, (0, 0.0))
         encode = self.request.asked.encode
         if answer.site not in self.counts or not isinstance(encode, BlockEncoder):
@@ -217,7 +218,7 @@ class Fit(Message):
             )
 
     def _advanced(self) -> Fit:
-        """Run the fit from its record, to its end or to the first fold that is missing there."""
+        """Replay the fit from its record, to its end or to the first missing fold."""
         register_types()
         replay = _Replay(self.record)
         columns = None if self.columns is None else (*self.columns, *self.roles.values())
@@ -236,12 +237,12 @@ class Fit(Message):
 
 
 class _Missing(BaseException):
-    """A fold that is not in the record, its only argument. No ``except Exception`` of a model may catch it."""
+    """Signals a fold that is not in the record, its only argument. A model's ``except Exception`` must not catch it."""
 
 
 @dataclass
 class _Replay:
-    """The engine of a federated fit: it answers from the record."""
+    """The engine of a federated fit: it returns statistics from the record."""
 
     record: dict[str, bytes]
     over: bool = False
@@ -260,14 +261,14 @@ class _Replay:
             total: S = unseal("fold", self.record[asked.key])[1]
             return total
         if self.over:
-            raise InvalidInputError("This needs the rows of the fit again, which lie at its sites.")
+            raise InvalidInputError("This needs the training rows, which are at the sites.")
         check_only_sums(asked)
         raise _Missing(asked)
 
 
 @dataclass(frozen=True)
 class Sites:
-    """The pieces of a federated fit: they are elsewhere."""
+    """The rows of a federated fit, which are at the sites."""
 
     engine: _Replay
     columns: tuple[str, ...] | None
@@ -279,7 +280,7 @@ class Sites:
 
 
 def _check_folds(model: object) -> None:
-    """Refuse a model whose fit needs rows in memory: it takes no ``how`` of data that is elsewhere."""
+    """Refuse a model whose fit needs rows in memory: it has no ``how`` options for data in pieces."""
     parameters = signature(getattr(model, "fit", len)).parameters.values()
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise InvalidTypeError(
@@ -290,7 +291,7 @@ def _check_folds(model: object) -> None:
 
 
 def _check_form(answer: Answer, asked: FoldSpec) -> None:
-    """Refuse sums of another statistic, or of other sizes than were asked for."""
+    """Refuse sums of another statistic or other sizes than requested."""
     found = answer.statistic
     if type(found) is not asked.type:
         fits = False
@@ -312,7 +313,7 @@ def _misfit(answer: Answer, asked: FoldSpec) -> MessageError:
 
 
 def _form(record: object) -> object:
-    """Return what all statistics of one fold share: the types and sizes of their fields."""
+    """Return the types and sizes of the fields, which all statistics of a fold share."""
     if is_dataclass(record) and not isinstance(record, type):
         return [_form(getattr(record, field.name)) for field in fields(record)]
     if isinstance(record, np.ndarray):

@@ -1,4 +1,4 @@
-"""Messages between the sites of a fit: requests for sums, and answers that hold nothing else."""
+"""Messages of a federated fit: requests for sums, and answers that contain only sums."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ M = TypeVar("M", bound="Message")
 
 
 class Message:
-    """A message between sites: bytes of numbers and JSON, checked before they are used; no code, no pickle."""
+    """A message between sites: numbers and JSON as bytes, checked before use; no code, no pickle."""
 
     kind: str
 
@@ -50,23 +50,23 @@ class Message:
 
     @classmethod
     def from_bytes(cls: type[M], data: bytes) -> M:
-        """Return the message in some bytes; anything else is a `MessageError`."""
+        """Return the message from bytes; raise a `MessageError` for anything else."""
         register_types()
         _, state = unseal(cls.kind, data, _software())
         try:
             message = cls(**state)
             message.check()
         except (TypeError, AttributeError, LookupError) as error:
-            raise MessageError(f"This {cls.kind} does not hold what it should ({error}): send it again.") from None
+            raise MessageError(f"This {cls.kind} has unexpected contents ({error}): send it again.") from None
         return message
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the message to a file, whole or not at all."""
+        """Write the message to a file, completely or not at all."""
         write(path, self.to_bytes())
 
     @classmethod
     def load(cls: type[M], path: str | os.PathLike[str]) -> M:
-        """Return the message in a file."""
+        """Read a message from a file."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
@@ -77,12 +77,12 @@ class Message:
             raise MessageError(f"{os.fspath(path)!r}: {error}") from None
 
     def check(self) -> None:
-        """Refuse a message whose parts are not what they should be."""
+        """Refuse a message with invalid parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoldSpec:
-    """A fold: a statistic by its name, its parameters, and how rows are read (``encode``) and seen (``transform``)."""
+    """A fold: the name of a statistic, its parameters, and how rows are encoded and transformed."""
 
     statistic: str
     params: object
@@ -98,7 +98,7 @@ class FoldSpec:
 
     @property
     def key(self) -> str:
-        """What identifies the fold in the record of a fit."""
+        """The key of the fold in the record of a fit."""
         return digest((self.statistic, self.params, self.encode, self.transform, self.columns))
 
 
@@ -107,7 +107,7 @@ register(FoldSpec, "Asked")
 
 @dataclass(frozen=True)
 class Answer(Message):
-    """The sums of one site, in answer to a request: ``number`` is that of the request, ``fit`` the mark of its fit.
+    """The sums of one site, in answer to a request; ``number`` identifies the request, ``fit`` the fit.
 
     >>> from oddsmith import Fit, GaussianClassifier
     >>> answer = Fit.start(GaussianClassifier()).request.statistic([[0.0], [1.0]], ["a", "b"], site="north")
@@ -165,16 +165,16 @@ class Request(Message):
         site: str,
         **scanning: Any,
     ) -> Answer:
-        """Return the answer of a site: the sums over its rows, and none of these.
+        """Return the answer of a site: sums over its rows, without the rows.
 
         Parameters
         ----------
         data : array, sparse matrix, table, path …
-            The rows of this site; of a table or of files the columns that the fit has named.
+            The rows of this site; a table or files must have the columns that the fit names.
         y, sample_weight, offset : arrays, optional
-            Labels, weights and offsets, where they are no columns of the data.
+            Labels, weights and offsets, unless they are columns of the data.
         site : str
-            The name of this site, the same in every round and no other site's.
+            The name of this site: unique, and the same in every round.
         **scanning
             For files: ``memory=``, ``cache=`` … of `oddsmith.scan`.
 
@@ -187,8 +187,8 @@ class Request(Message):
         rows, total = _fold_site(self.asked, data, beside, scanning)
         if 0 < rows < self.least_rows:
             raise InvalidInputError(
-                f"Site {site!r} has {rows} rows, and this fit asks sites with at least {self.least_rows} only: sums "
-                f"over fewer rows reveal too much about each of them. Leave this site out."
+                f"Site {site!r} has {rows} rows, but this fit requires at least {self.least_rows}: sums over fewer "
+                "rows reveal too much about each of them. Leave this site out."
             )
         return Answer(site, self.fit, self.number, total)
 
@@ -198,7 +198,7 @@ def _software() -> str:
 
 
 def _is_encoder(encode: object) -> bool:
-    """Whether this library reads rows in that way."""
+    """Whether the encoder is one of this library."""
     if isinstance(encode, Composed):
         view = encode.first
         plain = isinstance(view, BinaryView) and _is_encoder(view.encode) and _is_transform(view.transform)
@@ -211,16 +211,16 @@ def _is_transform(transform: object) -> bool:
 
 
 def check_only_sums(asked: FoldSpec) -> None:
-    """Refuse a fold that would bring rows of a site."""
+    """Refuse a fold that would reveal rows of a site."""
     if asked.type in (Sample, AllRows):
         raise InvalidInputError(
-            "A part of this model (centres, landmarks, knots) is learned from rows or a sample of them, and no row "
-            "leaves its site. Give these as numbers, or use a basis that is learned from sums, such as Standardize."
+            "A part of this model (centres, landmarks, knots) is learned from rows or a sample of them, but no row "
+            "may leave its site. Give these as numbers, or use a basis learned from sums, such as Standardize."
         )
     if asked.type is HardestRows:
         raise InvalidInputError(
-            "The fit has not converged, perhaps because the classes are separated, which only rows could tell; and no "
-            "row leaves its site. Use prior=JeffreysPrior() or a GaussianPrior, or raise max_iter."
+            "The fit has not converged, perhaps because the classes are separated, which cannot be checked without "
+            "rows. Use prior=JeffreysPrior() or a GaussianPrior, or raise max_iter."
         )
     if asked.type is DataSummary:
         sums = isinstance(asked.params, DataSummaryParams) and not (asked.params.share or asked.params.most)
@@ -235,7 +235,7 @@ def check_only_sums(asked: FoldSpec) -> None:
 def _fold_site(
     asked: FoldSpec, data: object, beside: dict[str, Any], scanning: dict[str, Any]
 ) -> tuple[int, Statistic]:
-    """Return the number of rows of a site, wherever these are, and their statistic."""
+    """Return the number of rows of a site, in memory or not, and their statistic."""
     parts, (M, K) = find_parts(data, beside, scanning), (asked.shape.M, asked.shape.K)
     if parts is not None:
         parts = parts if asked.columns is None else parts.choose(asked.columns)
@@ -255,7 +255,7 @@ def _fold_site(
 
 
 def _leaving(total: Any) -> Any:
-    """Return a statistic as it may leave its site: without levels that a dictionary has and no row."""
+    """Return a statistic that may leave its site: without dictionary levels that occur in no row."""
     return total.pruned() if isinstance(total, DataSummary) else total
 
 

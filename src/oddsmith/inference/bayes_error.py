@@ -1,4 +1,4 @@
-"""The Bayes error of a generative model: the error of the best decision if its densities were the true ones."""
+"""The Bayes error of a generative model: the error rate of the best decision under its densities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 1 << 16
 
 @dataclass(frozen=True)
 class BayesError(Table):
-    """The probability that the most probable class is the wrong one.
+    """The probability that the most probable class is wrong.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class DensityModel(Protocol):
 
 
 def bayes_error(model: DensityModel, n: int | None = None, seed: Seed = None) -> BayesError:
-    """Return the error rate of the best possible decision if the densities of ``model`` were the true ones.
+    """Return the error rate of the best possible decision, assuming that the densities of ``model`` are true.
 
     ``E = 1 − ∫ max_k p(C_k) p(x | C_k) dx``. For two Gaussian classes of one covariance this is, with the
     Mahalanobis distance Δ of their means and the log odds λ of their priors,

@@ -46,8 +46,8 @@ class CovarianceKind:
     def remark(self) -> str:
         """The text for the footer of a table."""
         return {
-            "information": "errors from the information",
-            "observed": "errors from the observed information",
+            "information": "standard errors from the expected information",
+            "observed": "standard errors from the observed information",
             "sandwich": f"robust standard errors ({self.factor} sandwich)",
             "cluster": f"cluster-robust standard errors of {self.n_clusters} clusters ({self.factor})",
         }[self.name]
@@ -105,7 +105,7 @@ def _codes(ids: object) -> Indices:
         raise InvalidInputError(f"The clusters have shape {values.shape}; expected one identifier per row.")
     missing = values.dtype.kind == "f" and np.isnan(values).any()
     if missing or (values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist())):
-        raise InvalidInputError("The clusters hold missing values: every row needs one.")
+        raise InvalidInputError("The clusters contain missing values: every row needs a cluster.")
     different, codes = np.unique(values, return_inverse=True)
     if len(different) < 2:
         raise InvalidInputError("All rows are in one cluster, and cluster-robust standard errors need at least two.")
@@ -164,7 +164,9 @@ def cluster_scatter(source: MemorySource, at: WeightPoint, codes: Indices) -> tu
     One pass; memory O(clusters × CP). Clusters whose rows all have weight 0 do not count.
     """
     if len(codes) != source.n_rows:
-        raise InvalidInputError(f"{len(codes)} clusters were given for {source.n_rows} rows; every row needs one.")
+        raise InvalidInputError(
+            f"{len(codes)} clusters were given for {source.n_rows} rows; every row needs a cluster."
+        )
     n, value = int(codes.max()) + 1, 0.0
     sums, weight = np.zeros((n, at.x.size)), np.zeros(n)
     for tile in each_tile(source, at):

@@ -32,8 +32,8 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
     is_posterior = split_prior(fit.fitted_prior)[0] is not None
     if is_posterior and (kind.needs_rows or intervals != "wald"):
         raise InvalidInputError(
-            "Robust standard errors and profile intervals belong to a likelihood, and this model has a Gaussian prior: "
-            "its summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
+            "Robust standard errors and profile intervals require maximum likelihood, but this model has a Gaussian "
+            "prior: its summary() gives posterior standard deviations and credible intervals. Fit with prior=None."
         )
     with one_blas_thread():
         columns = wald_columns(weights.estimate, _standard_errors(fit, covariance(fit, kind)), level)

@@ -1,4 +1,4 @@
-"""Tests of hypotheses about weights: linear ones by Wald's statistic, and nested models against each other."""
+"""Hypothesis tests about weights: Wald tests of linear hypotheses, and comparisons of nested models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TESTS = ("likelihood-ratio", "score", "wald")
 
 @dataclass(frozen=True, repr=False)
 class ChiSquareTest(ReportTable):
-    """A test statistic that is χ² with ``df`` degrees of freedom if the hypothesis holds.
+    """A test statistic with a χ² distribution of ``df`` degrees of freedom under the hypothesis.
 
     >>> test = ChiSquareTest("likelihood ratio", 3.841458820694124, 1)
     >>> round(test.p_value, 6)
@@ -53,10 +53,10 @@ class ChiSquareTest(ReportTable):
 
 @dataclass(frozen=True, repr=False)
 class DropOne(ColumnTable):
-    """What the model loses with each term: a row for the model itself, then one per term (or group of columns).
+    """Tests of the model without each term: a row for the full model, then one per term (or group of columns).
 
-    Columns ``term``, ``df``, ``deviance``, ``aic``, ``statistic``, ``p_value``; the deviance and AIC are those without
-    the term (NaN for tests that do not fit the smaller models).
+    The columns are ``term``, ``df``, ``deviance``, ``aic``, ``statistic``, ``p_value``; deviance and AIC describe the
+    model without the term (NaN for tests that do not fit the smaller models).
     """
 
     columns: Mapping[str, Any]
@@ -70,7 +70,7 @@ class DropOne(ColumnTable):
 
 
 def refuse_separated(fit: FitRecord) -> None:
-    """Refuse a Wald test of weights that have no estimate."""
+    """Refuse a Wald test of weights without a finite estimate."""
     if fit.separation is not None:
         raise InvalidInputError(
             "The classes are separated: some weights have no estimate, and Wald's test says nothing about them. "
@@ -86,14 +86,14 @@ def linear_test(fit: FitRecord, R: object, r: object, kind: CovarianceKind) -> C
     tested_and_aliased = (matrix != 0.0).any(axis=0) & weights.aliased
     if tested_and_aliased.any():
         first = weights.labels[int(np.argmax(tested_and_aliased))]
-        raise InvalidInputError(f"{first!r} was set aside as aliased: nothing can be said about its weight.")
+        raise InvalidInputError(f"{first!r} is aliased: its weight was not estimated.")
     return wald_test(matrix @ weights.estimate - side, matrix @ weights.J, covariance(fit, kind), text)
 
 
 def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSquareTest:
     """Test ``value = 0``, where ``value`` (length q) is estimated with covariance ``A V Aᵀ``.
 
-    Hypotheses that follow from earlier ones do not count; those that contradict them are refused.
+    Hypotheses implied by earlier ones do not count; contradictory ones are refused.
     """
     S = A @ V @ A.T
     factor = factor_spd((S + S.T) / 2.0, tol=1e-12)
@@ -113,10 +113,10 @@ def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSqua
 def read_hypotheses(R: object, r: object, labels: Sequence[Any], zero: Sequence[Any] = ()) -> tuple[Array, Array, str]:
     """Return ``R`` (q × weights), ``r`` (length q) and their text.
 
-    ``R`` may be a matrix (or one row of it) with a column for each weight in the order of ``labels``; a mapping from
-    weights to factors, or a list of such; both with ``r`` (0 if not given); or a text: ``"age = 0, 2*lwt - ptl = 1"``,
-    with classes ``"age[a] = age[b]"``. ``labels`` are terms, or pairs (class, term). Weights that are ``zero`` (of a
-    reference class) may be named, too.
+    ``R`` may be a matrix (or a single row) with a column for each weight in the order of ``labels``; a mapping from
+    weights to factors, or a list of mappings; both with ``r`` (default 0); or text, such as
+    ``"age = 0, 2*lwt - ptl = 1"`` or, with classes, ``"age[a] = age[b]"``. ``labels`` are terms, or pairs (class,
+    term). Text may also name the ``zero`` weights of a reference class.
     """
     if isinstance(R, str):
         if r is not None:
@@ -179,14 +179,14 @@ def _factors(row: Mapping[Any, float], labels: Sequence[Any]) -> Array:
 
 
 def _only(name: str, places: Sequence[int]) -> int:
-    """Return the one place of a name; two weights of one name cannot be told apart."""
+    """Return the position of a name; raise if two weights have this name."""
     if len(places) > 1:
         raise InvalidInputError(f"{len(places)} weights are called {name!r}. Rename a column, or give R as a matrix.")
     return places[0]
 
 
 def _tokens(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield operators, numbers and known names; the longest name that fits comes first."""
+    """Yield operators, numbers and known names; the longest matching name wins."""
     known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
     kinds = rf"\s+|(?P<name>(?:{known})(?!\w))|(?P<sign>[-+*=,])|(?P<number>{number})|(?P<unknown>[^\s+*=,-]+)"
@@ -211,7 +211,7 @@ BEFORE = {
 
 
 def _equations(text: str, labels: Sequence[Any]) -> Iterator[tuple[Array, float]]:
-    """Yield the rows and right-hand sides of a text of equations; a side that is missing is zero."""
+    """Yield the rows and right-hand sides of equations in text; a missing side is zero."""
     names = [_text(label) for label in labels]
     row, constant, side, sign, factor, seen, before = np.zeros(len(labels)), 0.0, 1.0, 1.0, None, False, ""
     for kind, value in [*_tokens(text, names), (",", ",")]:
@@ -244,8 +244,8 @@ def _equations(text: str, labels: Sequence[Any]) -> Iterator[tuple[Array, float]
 def likelihood_ratio_test(small: LikelihoodModel, large: LikelihoodModel) -> ChiSquareTest:
     """Test a model against a larger one that contains it: ``2 (log L_large − log L_small)``.
 
-    Both must be maximum likelihood fits to the same rows; that is checked as far as the models know (rows, class
-    weights, offsets, links, columns by name). Equal to ``anova(small, large, test = "Chisq")`` in R.
+    Both must be maximum likelihood fits to the same rows; this is checked as far as possible (number of rows, class
+    weights, offsets, links, column names). Equal to ``anova(small, large, test = "Chisq")`` in R.
 
     >>> from oddsmith import LogisticRegression
     >>> X, y = np.array([[0.0, 1], [1, 0], [2, 2], [3, 0], [4, 1], [5, 0]]), [0, 0, 1, 0, 0, 1]
@@ -263,7 +263,7 @@ def likelihood_ratio_test(small: LikelihoodModel, large: LikelihoodModel) -> Chi
         model._check_fitted()
         if model._learned is None or model._learned.sparse or split_prior(model.prior) != (None, False):
             raise InvalidInputError(
-                f"A likelihood-ratio test compares maximum likelihood fits, and {what} is {model!r}. Fit it with "
+                f"A likelihood-ratio test compares maximum likelihood fits, but {what} is {model!r}. Fit it with "
                 "prior=None; for JeffreysPrior() use drop_one or profile intervals."
             )
     a, b = small._fit_record(hessian=False), large._fit_record(hessian=False)
@@ -294,8 +294,8 @@ def _check_nested(small: FitRecord, large: FitRecord) -> None:
     nulls = a.null_log_likelihood, b.null_log_likelihood
     if intercepts[0] == intercepts[1] and abs(nulls[0] - nulls[1]) > 1e-7 * abs(nulls[0]):
         raise InvalidInputError(
-            f"The models were fitted with different offsets: that of small leaves the constant alone a log likelihood "
-            f"of {nulls[0]:.8g}, that of large {nulls[1]:.8g}. Fit both with the same offset."
+            f"The models were fitted with different offsets: the null log likelihood is {nulls[0]:.8g} for small and "
+            f"{nulls[1]:.8g} for large. Fit both with the same offset."
         )
     if small.link_name != large.link_name:
         raise InvalidInputError(
@@ -308,7 +308,7 @@ def _check_nested(small: FitRecord, large: FitRecord) -> None:
 
 
 def _constrained_fit(fit: FitRecord, profiler: Profiler, A: Array) -> ObjectiveValue:
-    """Return the fit with ``A x = 0``, from the point on it that is nearest in the metric of the Hessian."""
+    """Return the fit with ``A x = 0``, starting from the nearest feasible point in the metric of the Hessian."""
     if profiler.anchor is not None:  # the classes may be separated without these columns too
         objective = objective_of(fit)
         objective = objective.restricted(objective.free & (A.sum(axis=0) == 0.0).reshape(objective.shape))
@@ -318,7 +318,7 @@ def _constrained_fit(fit: FitRecord, profiler: Profiler, A: Array) -> ObjectiveV
     found = profiler.fit_constrained(best, A, zero, np.zeros_like(best.w), shortest=1e-6, max_iter=200)
     if found is None:
         raise InvalidInputError(
-            "The model without these columns could not be fitted: the way there leaves the domain of the link."
+            "The model without these columns could not be fitted: the search left the domain of the link."
         )
     return found.e
 
@@ -330,7 +330,7 @@ def drop_one(fit: FitRecord, groups: object, test: str) -> DropOne:
         raise UnknownNameError("test", test, TESTS)
     if gaussian is not None or (jeffreys and test == "score"):
         raise InvalidInputError(
-            f"drop_one with test={test!r} compares likelihoods, and this model has the prior {fit.prior!r}. Fit it "
+            f"drop_one with test={test!r} compares likelihoods, but this model has the prior {fit.prior!r}. Fit it "
             "with prior=None, or with JeffreysPrior() for penalised likelihood-ratio tests."
         )
     if test == "wald":
@@ -366,7 +366,7 @@ def drop_one(fit: FitRecord, groups: object, test: str) -> DropOne:
 
 
 def _own_groups(fit: FitRecord) -> dict[str, list[int]]:
-    """Return every column that was estimated as a group; of a design, every term that is no part of another."""
+    """Return every estimated column as a group; for a design, every term that is not part of another."""
     aliased = set(fit.aliased)
     if not fit.terms:
         return {name: [j] for j, name in enumerate(fit.names) if name not in aliased}
@@ -380,7 +380,7 @@ def _own_groups(fit: FitRecord) -> dict[str, list[int]]:
 
 
 def _read_groups(fit: FitRecord, groups: object) -> dict[str, list[int]]:
-    """Return the columns of each group by their places."""
+    """Return the positions of the columns of each group."""
     if not isinstance(groups, Mapping):
         raise InvalidTypeError(
             f"groups must be a mapping from a name to a list of columns, found {groups!r}: "

@@ -1,4 +1,4 @@
-"""Laplace's approximation of any density, a Gaussian at its mode with its curvature there; and draws from Gaussians."""
+"""Laplace's approximation of a density by a Gaussian with the same mode and curvature; draws from Gaussians."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Function = Callable[[Any], Any]
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_ITER = 200
 STEEPEST = 1e3
-"""How far the log density may fall within one standard deviation, where a Gaussian's falls by a half."""
+"""Maximum decrease of the log density within one standard deviation; a Gaussian's decreases by a half."""
 
 
 def standard_normals(n: int, D: int, seed: Seed) -> Array:
-    """Return n vectors of D standard normal numbers, n × D; an invalid number or seed raises."""
+    """Return n standard normal vectors of length D, n × D; raise if the number or seed is invalid."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInputError(f"The number of draws must be a whole number of at least 0, found {n!r}.")
     try:
@@ -38,7 +38,7 @@ def standard_normals(n: int, D: int, seed: Seed) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Table):
-    """``p(x) ≈ N(x | mode, covariance)``, and the integral of the density that was given.
+    """``p(x) ≈ N(x | mode, covariance)``, and the integral of the given density.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class Laplace(Table):
     covariance : number, or D × D
         Inverse of the Hessian of minus the log density at the mode.
     log_density : float
-        The function given, at the mode.
+        The given function at the mode.
     log_normaliser : float
         ``log ∫ exp(log_density(x)) dx ≈ log_density(mode) + ½ log det(2π covariance)``.
     evaluations : int
-        How often the function was called.
+        Number of calls of the function.
 
     >>> result = laplace(lambda x: -0.5 * (x - 3.0) ** 2 / 4.0, start=0.0)
     >>> round(result.mode, 6), round(result.covariance, 6), round(float(result.logpdf(3.0)), 6)
@@ -64,7 +64,7 @@ class Laplace(Table):
     evaluations: int
 
     def logpdf(self, x: npt.ArrayLike) -> Any:
-        """Return the log of the Gaussian at ``x`` (a point, or one a row)."""
+        """Return the log density of the Gaussian at ``x`` (one point, or one per row)."""
         m, S = np.atleast_1d(self.mode), np.atleast_2d(self.covariance)
         with as_input_errors():
             points = np.asarray(x, dtype=float)
@@ -96,23 +96,23 @@ def laplace(
 
     With ``A = −∇∇ log f(mode)``: ``f(x)/Z ≈ N(x | mode, A⁻¹)`` and ``Z ≈ f(mode) (2π)^{D/2} / √det A``.
     Each iteration
-      1. evaluates the gradient g and A at x, by extrapolated central differences where they are not given, with
-         steps that suit the function's own scale in each coordinate,
-      2. solves A p = g, with the eigenvalues of A made positive where it is not a maximum's,
-      3. stops when p is short in units of the Gaussian's own spread,
+      1. evaluates the gradient g and A at x (by extrapolated central differences if not given, with steps scaled to the
+         function in each coordinate),
+      2. solves A p = g, with negative eigenvalues of A made positive,
+      3. stops when p is short relative to the spread of the Gaussian,
       4. shortens the step until the density rises.
 
     Parameters
     ----------
     log_density : callable
-        ``log f(x)``, up to a constant; of a number, or of a vector of length D. It may be −∞.
+        ``log f(x)``, up to a constant, for a number or a vector of length D. It may return −∞.
     start : number or vector
-        Where to begin; ``log f`` must be finite there.
+        Starting point; ``log f`` must be finite there.
     gradient, hessian : callables, optional
         Derivatives of ``log_density``.
 
-    Cost: about 16 D² calls an iteration without derivatives. Refused, with the direction, where the point found is no
-    maximum: there is no Gaussian then.
+    Cost: about 16 D² calls an iteration without derivatives. If the result is not a maximum, no Gaussian exists: an
+    error names the direction.
 
     >>> import numpy as np
     >>> result = laplace(lambda x: 3.0 * np.log(x) - x if x > 0 else -np.inf, start=1.0)
@@ -218,7 +218,7 @@ class _Target:
         return result.reshape(shape)
 
     def _steps(self, x: Array, value: float) -> Array:
-        """Return the steps that change the log density by about a tenth, in each coordinate."""
+        """Return the step in each coordinate that changes the log density by about a tenth."""
         steps = np.empty(len(x))
         for i, e in enumerate(np.eye(len(x))):
             h, low, high = 1e-2 * max(1.0, abs(x[i])), 0.0, np.inf
@@ -279,7 +279,7 @@ def _search(target: _Target, x: Array, value: float, p: Array, decrement: float)
 
 
 def _inverse(target: _Target, x: Array, value: float, A: Array) -> tuple[Array, float]:
-    """Return the covariance and log det of A, or say along which direction the point is no maximum."""
+    """Return the covariance and log det of A; raise with the direction along which the point is not a maximum."""
     d = np.sqrt(np.maximum(np.abs(np.diag(A)), np.finfo(float).tiny))
     values, V = linalg.eigh(A / np.outer(d, d))
     for size, v in zip(values, (V / d[:, None]).T, strict=True):

@@ -1,4 +1,4 @@
-"""Leave-one-out from one fit: what each row's prediction would be without it."""
+"""Leave-one-out from one fit: the prediction for each row without that row."""
 
 from __future__ import annotations
 
@@ -27,34 +27,33 @@ from oddsmith.statistic import Shape
 from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 
 INFLUENTIAL = 0.05
-"""Squared distance that the weights move, in standard errors, from which on one Newton step is not trusted."""
+"""Squared distance that the weights move, in standard errors, from which one Newton step is not enough."""
 MOST_WORK = 2e8
 """Rows × left-out rows × weights of one evaluation, at most."""
 EVALUATIONS = 50
 MEMORY = 12
-"""Steps that a direction remembers."""
+"""Memory of L-BFGS."""
 CHUNK = 1 << 21
 ELIMINATED_ROWS = 1 << 14
-"""Rows of a table with a factor eliminated that are looked at together."""
+"""Rows processed together for a table with an eliminated factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveOneOut(Table):
-    """Every row as predicted by the fit of all others.
+    """Predictions for every row from a fit to all others.
 
     Attributes
     ----------
     proba : array, N × K
-        Probability of each class without the row itself (one unit of its weight). NaN where the leverage is 1:
-        without such a row there is no fit.
+        Probability of each class without the row itself (one unit of its weight). NaN if the leverage is 1: without
+        that row there is no fit.
     log_loss : float
         Mean of ``−log proba`` of the row's own class, weighted.
     leverage : array of length N
-        The row's share in its own prediction, 0 … 1 for rows of weight one. Their sum is the effective number of
-        weights.
+        The row's share in its own prediction, 0 … 1 for rows of weight one. The sum is the effective number of weights.
     influence : array of length N
-        Cook's distance: how far one Newton step without the row moves the weights, squared, in the metric of the
-        Hessian, per weight.
+        Cook's distance: the squared distance by which one Newton step without the row moves the weights, in the metric
+        of the Hessian, per weight.
     loss : array of length N
         ``−log proba`` of the row's own class.
     std_error : float
@@ -81,16 +80,16 @@ class LeaveOneOut(Table):
 
 
 def leave_out(rows: RowLosses, B: Array, s: Array) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:
-    """Return what leaving out a row adds to its own activation (n × C), its leverage, its influence, and if it can be.
+    """Return the change of a row's activation when left out (n × C), its leverage, its influence, and if it can be.
 
-    With B the variance of the row's activations (n × C × C) under the inverse Hessian of all rows, g and R gradient and
-    curvature of its loss, and ``v = (I − s R B)⁻¹ s g``,
+    With B the variance of the row's activations (n × C × C) under the inverse Hessian of all rows, g and R the gradient
+    and curvature of its loss, and ``v = (I − s R B)⁻¹ s g``,
 
         Δa = B v,    leverage = s tr(R B),    influence = vᵀ B v,
 
-    the latter the squared distance that the weights move in the metric of the Hessian. One unit of weight is left out
-    (all of it, if it is less): a row of weight 2 is the row twice, and its copy stays. Where its leverage is 1 nothing
-    but the row determines some weight: it cannot be left out, and v is s g.
+    where the influence is the squared distance that the weights move in the metric of the Hessian. One unit of weight
+    is left out (or all, if less): a row of weight 2 counts twice, and its copy stays. A leverage of 1 means that only
+    this row determines some weight: it cannot be left out, and v is s g.
     """
     g, C, out = rows.gradient, rows.gradient.shape[1], np.minimum(s, 1.0)
     if C == 1:
@@ -127,8 +126,8 @@ class LeaveOutLosses:
     """``loss_l = Σ s ℓ₋ₙ``, the loss of each row without itself at each of L sets of weights; ``square_l = Σ s ℓ₋ₙ²``.
 
     ``fitted_l = Σ s ℓ`` is the loss with all rows. One pass serves all sets: rows are turned once into the basis in
-    which every Hessian is diagonal. It is folded as a statistic is, but is none of the registry's: rows of weight below
-    one are left out whole, so two halves of a row are not the row.
+    which every Hessian is diagonal. It is folded like a statistic but not registered as one: rows of weight below one
+    are left out entirely, so two half rows do not equal one row.
     """
 
     weight: float
@@ -153,7 +152,7 @@ class LeaveOutLosses:
         return result
 
     def error(self, share: float = 1.0) -> Array:
-        """Return the standard errors of the mean losses of all rows, of which these are a share."""
+        """Return the standard errors of the mean losses over all rows."""
         mean = self.loss / self.weight
         variance = np.maximum(self.square / self.weight - mean * mean, 0.0)
         return np.asarray(np.sqrt(variance / self.weight * share))
@@ -192,10 +191,9 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Leave out every row of a source, from weights ``at`` with the inverse Hessian ``S`` (CP × CP) of all rows.
 
-    1. One Newton step for each row, in closed form: one pass, O(N C² M²), a tile of rows at a time.
-    2. Rows that move the weights farther than such a step can be trusted are followed by a few gradient steps, all of
-       them at once: a pass each. Where rows are many for each weight there are none; with ``one_step`` none but those
-       that have no such step.
+    1. Take one Newton step for each row, in closed form: one pass, O(N C² M²), a tile of rows at a time.
+    2. Rows with too much influence for a single step get a few gradient steps, all rows together, one pass each. With
+       many rows per weight there are none; with ``one_step``, only rows without a Newton step.
     """
     parts = []
     for A, B, t, s in _spreads(source, at, S):  # 1
@@ -239,7 +237,7 @@ def _spreads(
 
 
 def _loss(source: MemorySource, at: WeightPoint, S: EliminatedCovariance) -> float:
-    """Return minus the log likelihood of the rows, without a variance."""
+    """Return minus the log likelihood of the rows."""
     block = source.block(0, source.n_rows)
     A = S.activations(block.Phi)
     loss = row_losses(A if block.offset is None else A + block.offset, block.t, at.link).value
@@ -274,9 +272,8 @@ def _refined(
 class LeaveOutObjective:
     """The objective without one row, for m rows at once: weights are m × CP in the solver's coordinates.
 
-    ``rows`` are their numbers, ``Z`` (m × P) and ``out`` (the weight left out) their own data; ``S`` is the inverse
-    Hessian of all rows, and ``K`` (m × C × C) is ``(I − s R B)⁻¹ s R``, by which a row's absence changes it (0 where
-    that would leave no inverse).
+    ``rows`` are their numbers, ``Z`` (m × P) their values and ``out`` the weight left out; ``S`` is the inverse Hessian
+    of all rows, and ``K`` (m × C × C) is ``(I − s R B)⁻¹ s R``, its change without the row (0 if it would be singular).
     """
 
     source: MemorySource
@@ -293,7 +290,7 @@ class LeaveOutObjective:
         return replace(self, rows=self.rows[some], Z=self.Z[some], out=self.out[some], K=self.K[some])
 
     def evaluate(self, X: Array) -> tuple[Array, Array]:
-        """Return values (m) and gradients (m × CP): one pass over the rows for all. Far off they may be infinite."""
+        """Return values (m) and gradients (m × CP), in one pass over the rows; they may be infinite far out."""
         m, (C, P) = len(X), self.at.x.shape
         W = np.einsum("jk,mkp->mjp", self.at.T, X.reshape(m, C, P))
         value, G = np.zeros(m), np.zeros((m, C, P))
@@ -338,10 +335,10 @@ class LeaveOutObjective:
 
 @np.errstate(over="ignore", invalid="ignore")  # a step too long has infinite loss, and is not taken
 def minimise_each(objective: LeaveOutObjective) -> Array:
-    """Return the weights without each row (m × CP), from those of all rows on.
+    """Return the weights without each row (m × CP), starting from the fit to all rows.
 
-    L-BFGS for all rows at once, with the Hessian without the row as the first guess: its first step is Newton's, halved
-    until the objective falls. Each evaluation is one pass over the rows, for those that have not arrived.
+    Runs L-BFGS for all rows at once, with the Hessian without the row as initial matrix: the first step is Newton's,
+    halved until the objective falls. Each evaluation is one pass over the rows for all unconverged problems.
     """
     X = np.repeat(objective.at.x.reshape(1, -1), len(objective.rows), axis=0)
     result, left, step = X.copy(), np.arange(len(X)), np.ones(len(X))
@@ -379,7 +376,7 @@ def _proba(A: Array, link: Link | None) -> Array:
 
 
 def leave_rows_out(fit: FitRecord) -> LeaveOneOut:
-    """Leave out every row of a fit, and warn of rows without which there is none."""
+    """Leave out every row of a fit, and warn about rows without which there is no fit."""
     posterior, eliminated = laplace_posterior(fit), EliminatedCovariance.of(fit.state)
     with one_blas_thread():
         source = fit.problem.memory_source

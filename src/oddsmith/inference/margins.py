@@ -1,4 +1,4 @@
-"""Marginal effects: how the probability of a class changes with a column, with errors by the delta method."""
+"""Marginal effects of columns on class probabilities, with delta-method standard errors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PLACES = ("average", "mean", "median", "zero")
 
 @dataclass(frozen=True, repr=False)
 class MarginalEffects(ColumnTable):
-    """The effect of each column on the probability of each class (of the second, where there are two).
+    """The effect of each column on the probability of each class (for two classes, of the second).
 
-    Columns ``class`` (more than two), ``term``, ``kind`` (``"slope"``, or ``"difference"`` between 1 and 0),
-    ``effect``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``; each is an attribute too.
+    The columns are ``class`` (for more than two), ``term``, ``kind`` (``"slope"``, or ``"difference"`` between 1 and
+    0), ``effect``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``; each is also an attribute.
     """
 
     columns: Mapping[str, Any]
@@ -87,12 +87,12 @@ def marginal_effects(
 
 
 def effects(tiles: Iterable[Tile], at: WeightPoint, discrete: Mapping[int, list[int]], k: int) -> tuple[Array, Array]:
-    """Return the effects of M columns, averaged over rows, and their derivatives in the solver's weights, M × CP.
+    """Return the mean effects of M columns over rows, and their derivatives in the solver's weights, M × CP.
 
     An effect is a slope ``∂y_k/∂φ_j``, or of a 0/1 column ``y_k(1) − y_k(0)``. With D = ∂y_k/∂a and E = ∂²y_k/∂a², both
     averaged (E times z), a slope is ``Σ_c D_c w_cj`` and its derivative in the weights ``Σ_c E_cl w_cj z + D_l e_j``.
-    ``discrete`` has for each 0/1 column those of its category (itself among them): a row that is given one level has no
-    other. ``k`` is the class (for two classes 0: there is one probability). One pass; memory O(K M (K + M)).
+    ``discrete`` lists for each 0/1 column all columns of its category: setting one level clears the others. ``k`` is
+    the class (0 for two classes, which have one probability). One pass; memory O(K M (K + M)).
     """
     C, P = at.x.shape
     link = LINKS["logit"] if at.link is None else at.link
@@ -127,7 +127,7 @@ def effects(tiles: Iterable[Tile], at: WeightPoint, discrete: Mapping[int, list[
 
 
 def _probability(A: Array, link: Link) -> Array:
-    """Return the probabilities that effects are about, n × K (n × 1 for two classes)."""
+    """Return the probabilities whose effects are computed, n × K (n × 1 for two classes)."""
     return np.asarray(log_normaliser(A)[1]) if A.shape[1] > 1 else link.inverse(A)
 
 
@@ -143,7 +143,7 @@ def _curvature(A: Array, Z: Array, s: Array, link: Link, k: int) -> Array:
     """Return ``Σ_n s_n ∂²y_k/∂a_c∂a_l z_n``, C × C × P.
 
     For softmax the second derivative is ``y_k (2 y_c y_l − δ_cl y_c − δ_kc y_l − δ_kl y_c + δ_kc δ_kl)``, whose parts
-    are summed as products of matrices, so that no row has a C × C matrix of its own.
+    are summed as matrix products, without a C × C matrix for each row.
     """
     C, P = A.shape[1], Z.shape[1]
     if C == 1:
@@ -161,7 +161,7 @@ def _curvature(A: Array, Z: Array, s: Array, link: Link, k: int) -> Array:
 
 
 def _categories(fit: FitRecord) -> dict[int, list[int]]:
-    """Return for each column of a category those of all its levels, and refuse designs that use a column twice."""
+    """Return the columns of all levels for each column of a category; refuse designs that use a column twice."""
     used: set[str] = set()
     levels: dict[int, list[int]] = {}
     for term in fit.terms:
@@ -182,7 +182,7 @@ def _categories(fit: FitRecord) -> dict[int, list[int]]:
 
 
 def _discrete(discrete: object, rows: DesignRows, fit: FitRecord) -> dict[int, list[int]]:
-    """Return the columns that are taken as 0/1, each with those of its category."""
+    """Return the columns treated as 0/1, each with all columns of its category."""
     levels = _categories(fit)
     if discrete is False:
         return {}
@@ -211,7 +211,7 @@ def _is_binary(column: Array) -> bool:
 
 
 def _evaluation_row(at: object, rows: DesignRows, s: Array | None, fit: FitRecord) -> tuple[Array, str]:
-    """Return the row at which effects are taken, and its description."""
+    """Return the row at which effects are evaluated, and its description."""
     M = len(fit.names)
     mean = np.array([np.average(_column(rows, j), weights=s) for j in range(M)])
     if isinstance(at, Mapping):

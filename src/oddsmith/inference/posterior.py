@@ -34,23 +34,22 @@ NO_DENSITY = (
 class Posterior(Table):
     """``p(w | t) ≈ N(w | mean, covariance)``: a Gaussian at the fitted weights with the curvature there.
 
-    The covariance is the inverse Hessian of ``−log p(t | w) − log p(w)``. After maximum likelihood the prior is flat,
-    and this is the posterior under a flat prior. It is held as a Cholesky factor in the coordinates in which the fit
-    was solved (centred and scaled columns), with the linear map from there to the user's weights: no digit is lost to
-    columns that lie far from zero, and no inverse is taken.
+    The covariance is the inverse Hessian of ``−log p(t | w) − log p(w)``. After maximum likelihood, the prior is flat.
+    It is stored as a Cholesky factor in the coordinates of the solver (centred and scaled columns), with the linear map
+    from there to the user's weights: columns far from zero cost no precision, and no inverse is computed.
 
-    The vector of weights has the intercept first, class after class: 1 + M weights for two classes, K (1 + M) for more.
-    With more than two classes the K vectors are tied: they sum to the prior's mean, or one is zero (``reference=``).
-    So are weights that were not estimated (aliased columns, no intercept): they are certain. The posterior then
-    lives on that subspace. Its covariance is singular, samples lie on it, and ``logpdf`` is the density per unit of
-    volume (length, area …) of the subspace, −∞ off it.
+    The vector of weights has the intercept first, one class after another: 1 + M weights for two classes, K (1 + M) for
+    more. With more than two classes, the K vectors are constrained: they sum to the prior's mean, or one is zero
+    (``reference=``). Weights that were not estimated (aliased columns, no intercept) are fixed. The posterior is then
+    supported on a subspace: its covariance is singular, samples lie in the subspace, and ``logpdf`` is the density with
+    respect to its volume, −∞ outside.
 
     Attributes
     ----------
     mean : array of length R (1 + M), R = 1 for two classes and K for more
     covariance : array, square
     std : array
-        Roots of the diagonal of ``covariance``.
+        Square roots of the diagonal of ``covariance``.
 
     >>> from oddsmith import LogisticRegression
     >>> posterior = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]).posterior_
@@ -66,7 +65,7 @@ class Posterior(Table):
 
     @property
     def size(self) -> int:
-        """Number of weights that were estimated, the dimension of the subspace."""
+        """Number of estimated weights, the dimension of the subspace."""
         return len(self.state.kept)
 
     @cached_property
@@ -81,7 +80,7 @@ class Posterior(Table):
 
     @property
     def _to_user(self) -> Array:
-        """The matrix from the solver's weights of the estimated columns to the user's."""
+        """The matrix that maps the solver's weights of the estimated columns to the user's weights."""
         return self.state.to_user[np.ix_(self._estimated, self._estimated)]
 
     @cached_property
@@ -117,7 +116,7 @@ class Posterior(Table):
         return self.mean + W.reshape(n, -1)
 
     def logpdf(self, w: npt.ArrayLike) -> Any:
-        """Return the log density at weights ``w`` (one vector, or one a row), with respect to the subspace.
+        """Return the log density at weights ``w`` (one vector, or one per row), with respect to the subspace.
 
         >>> from oddsmith import LogisticRegression
         >>> posterior = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]).posterior_
@@ -148,7 +147,7 @@ class Posterior(Table):
 
     @cached_property
     def solver_covariance(self) -> Array:
-        """The covariance in the solver's coordinates, CP × CP, zero for what was not estimated."""
+        """The covariance in the solver's coordinates, CP × CP, zero for weights that were not estimated."""
         kept, size = self.state.kept, self.state.x.size
         S = np.zeros((size, size))
         S[np.ix_(kept, kept)] = self.state.factor.solve(np.eye(len(kept)))
@@ -162,7 +161,7 @@ class Posterior(Table):
 
 
 def laplace_posterior(fit: FitRecord) -> Posterior:
-    """Return the Gaussian posterior of a fit, or say why it has none."""
+    """Return the Gaussian posterior of a fit; raise an error that says why it has none."""
     _require_existing_optimum(fit)
     eliminated = EliminatedCovariance.of(fit.state)
     if not (fit.state.factor.complete if eliminated is None else eliminated.factor.complete):
@@ -178,9 +177,9 @@ def laplace_posterior(fit: FitRecord) -> Posterior:
 def laplace_log_evidence(fit: FitRecord) -> float:
     """Return ``log ∫ p(t | w) p(w) dw ≈ log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable w.
 
-    Here ``log p(w) = −½ (w − m)ᵀ Q (w − m) + ½ log det(Q / 2π)`` over the weights that have a prior, of precision Q. A
-    weight without one (the intercept, as a rule) has the flat density 1 for each unit: the evidence is then known but
-    for that unit, which is the same for every model with the same flat weights.
+    Here ``log p(w) = −½ (w − m)ᵀ Q (w − m) + ½ log det(Q / 2π)`` over the weights with a prior, of precision Q. A
+    weight without a prior (usually the intercept) has the flat density 1 per unit: the evidence then depends on that
+    unit, which is the same for every model with the same flat weights.
     """
     state = fit.state
     state.require_optimum()
@@ -202,7 +201,7 @@ def laplace_log_evidence(fit: FitRecord) -> float:
 
 
 def _eliminated_evidence(eliminated: EliminatedCovariance) -> float:
-    """Return `laplace_log_evidence` of a table with a factor eliminated, whose prior is a diagonal."""
+    """Return `laplace_log_evidence` for a table with an eliminated factor and a diagonal prior."""
     state = eliminated.state
     if state.penalty is None or not eliminated.factor.complete:
         raise UnavailableError(NO_DENSITY)

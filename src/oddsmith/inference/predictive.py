@@ -1,4 +1,4 @@
-"""The predictive distribution: class probabilities with the weights integrated out, and how sure they are."""
+"""The predictive distribution: class probabilities with the weights integrated out, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Predictive(Table):
     mean : array, N × K
         ``p(C_k | x) = ∫ p(C_k | x, w) p(w | t) dw``.
     lower, upper : arrays, N × K
-        Ends of the interval that holds the probability ``p(C_k | x, w)`` with posterior probability ``level``.
+        Ends of the interval that contains the probability ``p(C_k | x, w)`` with posterior probability ``level``.
     std : array, N × K
         Standard deviation of that probability.
     activation_std : array, N (two classes) or N × K
-        Standard deviation of the activation; with more classes of each one's less their mean.
+        Standard deviation of the activation; with more classes, of each activation minus their mean.
     entropy : array of length N
-        Of ``mean``, in nats: all that is uncertain about the class; the sum of the next two.
+        Entropy of ``mean`` in nats, the total uncertainty about the class: the sum of the next two.
     noise : array of length N
-        Expected entropy if the weights were known: what more rows would not remove.
+        Expected entropy given the weights (aleatoric uncertainty), which more rows would not remove.
     ignorance : array of length N
-        What knowing the weights would tell about the class: large where the data has not been.
+        Mutual information between weights and class (epistemic uncertainty): large where there was no data.
     """
 
     classes: tuple[Any, ...]
@@ -139,17 +139,14 @@ def _binary(mu: Array, cov: Array, link: Link | None, method: str, level: float,
 
 
 def check_method(method: str, K: int, link: Link | None) -> str:
-    """Return the method that a name stands for, or say why it is not possible."""
+    """Return the method for a name; raise an error that says why it is not possible."""
     if method not in METHODS:
         raise UnknownNameError("method", method, METHODS)
     if K > 2 and method in ("quadrature", "probit"):
-        raise InvalidInputError(
-            f"method={method!r} is for two classes, and this model has {K}: their activations have {K - 1} dimensions. "
-            "Use method='samples'."
-        )
+        raise InvalidInputError(f"method={method!r} is for two classes, but this model has {K}. Use method='samples'.")
     if method == "probit" and link is not None and link.name != "probit":
         raise InvalidInputError(
-            f"method='probit' approximates the logistic sigmoid, and this model has link={link.name!r}. "
+            f"method='probit' approximates the logistic sigmoid, but this model has link={link.name!r}. "
             "Use method='quadrature'."
         )
     return ("samples" if K > 2 else "quadrature") if method == "auto" else method

@@ -29,7 +29,7 @@ from oddsmith.solvers.constrained import Evaluate, KKTFactor, Minimum, minimise
 LAST_STEP = 1e-6
 """A step this short (in standard errors) is the last: convergence is quadratic."""
 FARTHEST = 2.0**24
-"""How many standard errors (or units of Wald's interval) away an end is looked for."""
+"""Maximum distance of an end, in standard errors (or units of Wald's interval)."""
 SHORTEST = 2.0**-12
 SAME_CURVATURE = 0.2
 """Where an end and the curvature there are Wald's but for this share, there is no other branch to look for."""

@@ -1,4 +1,4 @@
-"""Diagnostics of single rows: residuals, leverage, and how far the weights move without a row."""
+"""Diagnostics of individual rows: residuals, leverage and Cook's distance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oddsmith.statistics.rowwise import Tile
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics(Table):
-    """What each row says about the fit, with R's definitions (dispersion 1) where there are two classes.
+    """Diagnostics of each row, with R's definitions (dispersion 1) for two classes.
 
     Attributes
     ----------
@@ -27,16 +27,16 @@ class Diagnostics(Table):
     pearson : array
         ``√s (t − y) / √(y(1 − y))``, t being 0 or 1; N × K for more than two classes, each against the rest.
     deviance : array of length N
-        ``±√(2 s ℓ)`` with the sign of t − y and the row's loss ℓ = −log p(t); for more than two classes positive.
+        ``±√(2 s ℓ)`` with the sign of t − y and the row's loss ℓ = −log p(t); positive for more than two classes.
     leverage : array of length N
-        The diagonal of the hat matrix, summed over the contrasts; it adds up to the number of weights.
+        The diagonal of the hat matrix, summed over the contrasts; its sum is the number of weights.
     standardized_pearson, standardized_deviance : array
         Divided by √(1 − leverage).
     cooks_distance : array of length N
-        ``Δᵀ I Δ / k`` with Δ the change of the k weights, by one step of Newton's method, when the row is left out.
+        ``Δᵀ I Δ / k``, with Δ the change of the k weights in one Newton step when the row is left out.
 
-    Rows of weight 0 have leverage and residuals 0. Print shows the five rows of the largest distance, a notebook the
-    first ten rows.
+    Rows of weight 0 have leverage and residuals 0. Printing shows the five rows with the largest Cook's distance; a
+    notebook shows the first ten rows.
     """
 
     most_rows: ClassVar[int] = 10
@@ -52,7 +52,7 @@ class Diagnostics(Table):
         return len(self.leverage)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return a row per row of the data; what has a column per class is numbered."""
+        """Return one row per row of the data; fields with a column per class are numbered."""
         result: dict[str, list[Any]] = {}
         for name in (field.name for field in fields(self)):
             values = getattr(self, name)

@@ -19,7 +19,7 @@ POSTERIOR = ("estimate", "posterior_sd", "credible_lower", "credible_upper")
 
 
 def check_level(level: object) -> float:
-    """Return a checked level of confidence."""
+    """Return a checked confidence level."""
     if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
         raise InvalidInputError(f"level must be a number between 0 and 1, such as 0.95; found {level!r}.")
     return float(level)
@@ -41,7 +41,7 @@ def chi_square_p(statistic: float, df: float) -> float:
 
 
 def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array]:
-    """Return estimate, error, z, p and the interval ``estimate ± z · error``."""
+    """Return estimate, standard error, z, p and the interval ``estimate ± z · error``."""
     half = normal_quantile(level) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(np.isinf(error), np.nan, estimate / error)
@@ -51,31 +51,31 @@ def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Summary(ColumnTable):
-    """Estimates with standard errors and intervals, a row per weight, and the likelihood of the model.
+    """Estimates with standard errors and intervals, one row per weight, and the likelihood of the model.
 
-    Columns are attributes too (arrays): ``term`` (the intercept first, called ``(intercept)``), before it ``class`` for
-    more than two classes, then ``estimate``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``, and
-    ``odds_ratio`` with its interval (``odds_lower``, ``odds_upper``) where the link is the logit. After a fit with a
-    Gaussian prior there are ``posterior_sd``, ``credible_lower`` and ``credible_upper`` instead, and neither z nor p.
-    Columns set aside as aliased hold NaN. Where there are no standard errors (``has_errors``) rows are ordered by the
-    size of the estimate, and print shows the first 50.
+    Columns are also attributes (arrays): ``term`` (the intercept first, named ``(intercept)``), preceded by ``class``
+    for more than two classes; ``estimate``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``; and, for the logit
+    link, ``odds_ratio`` with its interval (``odds_lower``, ``odds_upper``). After a fit with a Gaussian prior,
+    ``posterior_sd``, ``credible_lower`` and ``credible_upper`` replace these, without z and p. Aliased columns are NaN.
+    Without standard errors (``has_errors``), rows are ordered by the size of the estimate, and printing shows the first
+    50.
 
     Attributes
     ----------
     log_likelihood, null_log_likelihood : float
-        At the weights, and of the constant (with the offset) alone; without an intercept, of weights 0.
+        At the weights, and for the null model (intercept and offset; without an intercept, weights 0).
     n_rows : int
-        Rows of positive weight: the N of ``bic``, as in R for the same rows. A row of weight 20 is one row there.
+        Number of rows of positive weight, the N of ``bic``, as in R: a row of weight 20 counts once.
     n_parameters, n_classes : int
     deviance, null_deviance, aic, bic, pseudo_r2 : float
-        −2 log likelihood; that plus 2 n_parameters, plus log(n_rows) n_parameters; McFadden's 1 − LL / LL₀. AIC and
-        BIC are NaN after a fit with a Gaussian prior: it estimates fewer than ``n_parameters``.
+        Deviances are −2 log likelihood; AIC adds 2 n_parameters, BIC log(n_rows) n_parameters; pseudo R² is McFadden's
+        1 − LL / LL₀. AIC and BIC are NaN after a fit with a Gaussian prior, which has fewer effective parameters.
     aliased : tuple of str
-        Columns that depend on earlier ones.
+        Columns that are linear combinations of earlier ones.
     certificate : Certificate
-        How far from the optimum the fit can be.
+        Bound on the distance from the optimum.
     plan : str
-        Which way the fit took, and why; empty for models from files that do not say.
+        The algorithm of the fit and the reason for it; empty for model files without this information.
 
     >>> columns = {"term": ["(intercept)"], **wald_columns(np.ones(1), np.full(1, 0.5), 0.95)}
     >>> likelihoods = {"log_likelihood": -6.0, "null_log_likelihood": -8.0}
@@ -106,18 +106,18 @@ class Summary(ColumnTable):
 
     @property
     def is_posterior(self) -> bool:
-        """Whether this is about a posterior rather than an estimator."""
+        """Whether the table describes a posterior rather than an estimator."""
         return "posterior_sd" in self.columns
 
     @property
     def has_errors(self) -> bool:
-        """Whether there are standard errors; a model of very many weights has estimates alone."""
+        """Whether there are standard errors; a model with very many weights has estimates only."""
         errors = np.asarray(self.columns["posterior_sd" if self.is_posterior else "std_error"], dtype=np.float64)
         return bool(len(self.aliased) == len(errors) or not np.isnan(errors).all())
 
     @property
     def most_rows(self) -> int:  # type: ignore[override]
-        """Rows that print shows."""
+        """Maximum number of printed rows."""
         return 1000 if self.has_errors and len(self.columns["term"]) <= 1000 else 50
 
     @property
@@ -127,7 +127,7 @@ class Summary(ColumnTable):
 
     @property
     def null_deviance(self) -> float:
-        """−2 log likelihood of the constant alone."""
+        """−2 log likelihood of the null model."""
         return -2.0 * self.null_log_likelihood
 
     @property
@@ -149,7 +149,7 @@ class Summary(ColumnTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The likelihood, what is special, the certificate, and the plan."""
+        """The likelihood, special cases, the certificate, and the plan."""
         of = f"log likelihood {self.log_likelihood:.6g}, null {self.null_log_likelihood:.6g}"
         criteria = "" if self.is_posterior else f" · AIC {self.aic:.6g} · BIC {self.bic:.6g}"
         c = self.certificate

@@ -13,6 +13,8 @@ from oddsmith.kernels.native import ClassesProblem, ColumnsProblem, address, ker
 from oddsmith.numerics import Array
 
 DESCEND, SUMS, DOTS, ACTIVATIONS = range(4)
+CHUNK = 1024
+"""Rows of a sparse matrix that are made dense at a time."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,18 @@ class ClassModel:
 
     def hessian(self, V: sparse.csc_array, classes: npt.NDArray[np.intp]) -> Array:
         """Return the curvature between columns of V, each of which moves the activation of one of ``classes``."""
-        p, root = self.p[:, classes], np.sqrt(self.s)[:, None]
-        own = (V.multiply(root * np.sqrt(p))).tocsc()
-        all_of_them = (V.multiply(root * p)).tocsc()
-        H = np.asarray((own.T @ own).toarray()) * (classes[:, None] == classes)
-        return np.asarray(H - (all_of_them.T @ all_of_them).toarray())
+        H, rows = np.zeros((V.shape[1], V.shape[1])), V.tocsr()
+        each = [np.flatnonzero(classes == k) for k in np.unique(classes)]
+        for start in range(0, len(self.s), CHUNK):
+            part = slice(start, start + CHUNK)
+            p = self.p[part][:, classes]
+            B = rows[part].toarray() * np.sqrt(self.s[part])[:, None]
+            own = B * np.sqrt(p)
+            B *= p
+            H -= B.T @ B
+            for same in each:
+                H[np.ix_(same, same)] += own[:, same].T @ own[:, same]
+        return H
 
     def residuals(self, z: Array) -> Array:
         """Return the model's residuals where the activations have changed by ``z``."""
@@ -111,6 +120,22 @@ class MatrixColumns:
         result = np.zeros(self.count)
         native("columns", ctypes.byref(self._problem(v=address(u), mean=address(result))), DOTS)
         return result
+
+    def class_norms(self, u: Array, *, grouped: bool) -> Array:
+        """Return the largest size in each row of ``Xᵀ u``, or with ``grouped`` its length; u has several columns.
+
+        >>> MatrixColumns.of(np.array([[1.0], [2.0]])).class_norms(np.array([[3.0, 1.0], [0.0, 1.5]]), grouped=True)
+        array([5.])
+        """
+        native = kernels()
+        if native is None or self.indices is None:
+            g = np.asarray(self.matrix().T @ u)
+            return np.asarray(np.sqrt(np.einsum("jk,jk->j", g, g)) if grouped else np.abs(g).max(axis=1, initial=0.0))
+        u, norms = np.ascontiguousarray(u), np.empty(self.count)
+        problem = ClassesProblem(n=self.n, count=self.count, C=u.shape[1], grouped=int(grouped), r=address(u))
+        problem.data, problem.indices, problem.indptr = map(address, (self.data, self.indices, self.indptr))
+        native("class_norms", ctypes.byref(problem), address(norms))
+        return norms
 
     def activations(self, x: Array) -> Array:
         """Return ``X x``; columns with a zero in x are not read."""

@@ -33,7 +33,7 @@ def answer_decisions(fields: Fields) -> dict[str, Any]:
         model = build_model(fields.inner("model"), classes, X.shape[1]).fit(X, t)
         if not hasattr(model, "predict_proba"):
             name = type(model).__name__
-            raise BadRequestError(f"{name} has no probabilities, so no loss can be weighed. Choose another model.")
+            raise BadRequestError(f"{name} has no probabilities, so it has no expected loss. Choose another model.")
         X, t = _rows_to_judge(points, classes)
         taken, codes = action_codes(model, X, decision), np.searchsorted(classes, t)
         return {

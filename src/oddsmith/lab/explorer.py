@@ -57,7 +57,7 @@ class Explorer:
         'a'
         """
         if not has_proba(model) and any(cost is not None for cost in costs.values()):
-            raise InvalidInputError(f"{type(model).__name__} has no probabilities, so it cannot weigh a loss.")
+            raise InvalidInputError(f"{type(model).__name__} has no probabilities, so it has no expected loss.")
         columns = form_columns(model, table)
         missing = [c.name for c in columns if table is not None and c.name not in table.column_names]
         if missing and columns_of(model) is not None:

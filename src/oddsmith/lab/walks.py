@@ -75,7 +75,7 @@ def _columns(basis: BaseEstimator | None, X: Array) -> tuple[Array, list[str]]:
 def _problem(Phi: Array, codes: Indices, K: int, prior: GaussianPrior | JeffreysPrior | None) -> Likelihood:
     firth = isinstance(prior, JeffreysPrior)
     if firth and K > 2:
-        raise BadRequestError("The steps know Firth's correction for two classes. Choose another prior.")
+        raise BadRequestError("The steps support Firth's correction for two classes only. Choose another prior.")
     alpha = 1.0 / float(prior.scale) ** 2 if isinstance(prior, GaussianPrior) else 0.0  # type: ignore[arg-type]
     return Likelihood(Phi=Phi, t=np.asarray(codes), K=K, alpha=alpha, firth=firth)
 

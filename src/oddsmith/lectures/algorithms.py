@@ -1,9 +1,9 @@
-"""The algorithms of the lectures, line by line as lectures write them, with every iterate.
+"""Textbook algorithms, line by line as in lectures, with every iterate.
 
-Sums over rows, never means; no scaling of columns; the given start, the given step size and the given stop. They are
-for looking at: the solvers of the models (`oddsmith.solvers`) scale columns, check their steps and give a certificate.
+They use sums over rows, never means; no scaling of columns; and the given start, step size and stopping rule. They are
+for teaching: the solvers of the models (`oddsmith.solvers`) scale columns, check their steps and return a certificate.
 
-``Phi`` (N × M) is the design matrix, with a column of ones where an intercept is wanted: `with_ones`.
+``Phi`` (N × M) is the design matrix, with a column of ones for an intercept: see `with_ones`.
 
 >>> Phi, t = with_ones([[-2.0], [-1.0], [0.0], [1.0], [2.0]]), [0, 0, 1, 0, 1]
 >>> path = irls(Phi, t, w0=[0.0, 0.0], theta=1e-8)
@@ -25,16 +25,16 @@ from oddsmith.numerics import Array, sigmoid, softmax
 
 @dataclass(frozen=True)
 class WeightPath:
-    """The weights that an algorithm went through.
+    """The sequence of weights of an algorithm.
 
     Attributes
     ----------
     weights : array
         The start and the weights after each step: (steps + 1) × M, or (steps + 1) × K × M for K classes.
     converged : bool
-        Whether the stop of the algorithm was reached, rather than the largest number of steps.
+        Whether the stopping rule was met before the maximum number of steps.
     rows : array of int or None
-        For one-row algorithms, the row that each step looked at.
+        For algorithms that use one row at a time, the row of each step.
 
     >>> WeightPath(np.array([[0.0, 0.0], [1.0, 2.0]]), True).w.tolist()
     [1.0, 2.0]
@@ -63,7 +63,7 @@ def irls(Phi: npt.ArrayLike, t: npt.ArrayLike, w0: npt.ArrayLike, theta: float, 
       2. w⁽τ⁾ = w⁽τ⁻¹⁾ − (ΦᵀRΦ)⁻¹ Φᵀ(y − t),
       3. stop if ‖w⁽τ⁾ − w⁽τ⁻¹⁾‖ < θ.
 
-    It fails, with an `InvalidInputError`, where ΦᵀRΦ is singular: on separated classes all r go to zero.
+    It raises an `InvalidInputError` if ΦᵀRΦ is singular: on separated classes all r go to zero.
 
     >>> path = irls([[1.0], [1.0], [1.0], [1.0]], [1, 1, 1, 0], w0=[0.0], theta=1e-12)
     >>> round(float(path.w[0]), 6), round(float(np.log(3)), 6)  # the log odds of 3 in 4
@@ -94,7 +94,7 @@ def batch_gradient(
       2. stop if ‖∇E‖ < θ,
       3. w ← w − η ∇E.
 
-    With η > 2/λ, λ the largest eigenvalue of the Hessian at the optimum, it does not converge.
+    It does not converge if η > 2/λ, with λ the largest eigenvalue of the Hessian at the optimum.
 
     >>> Phi, t = with_ones([[-1.0], [0.0], [1.0], [2.0]]), [0, 1, 0, 1]
     >>> path = batch_gradient(Phi, t, w0=[0.0, 0.0], eta=0.5, theta=1e-6)
@@ -122,14 +122,14 @@ def sgd(
     epochs: int = 1,
     order: Sequence[int] | npt.NDArray[np.intp] | None = None,
 ) -> WeightPath:
-    """Stochastic gradient descent: one row after the other, a step for each.
+    """Stochastic gradient descent: one step for each row in turn.
 
     For each row n in turn
       1. yₙ = σ(wᵀφₙ),
       2. w ← w + η (tₙ − yₙ) φₙ.
 
-    ``order`` are the numbers of the rows as they come in an epoch; None: as they are given. The step size stays, so the
-    weights go on moving about the optimum: ``converged`` is always False.
+    ``order`` lists the row numbers of an epoch; None keeps the given order. The step size is constant, so the weights
+    keep moving around the optimum: ``converged`` is always False.
 
     >>> path = sgd([[1.0], [1.0]], [1, 0], w0=[0.0], eta=0.5)
     >>> path.weights.round(4).ravel().tolist(), path.rows.tolist()
@@ -155,7 +155,7 @@ def perceptron(
       1. if tₙ wᵀφₙ ≤ 0, the row is a mistake: w ← w + η tₙ φₙ,
       2. stop after an epoch without a mistake.
 
-    A row on the boundary counts as a mistake, so it starts also from w = 0. On classes that no hyperplane separates it
+    A row on the boundary counts as a mistake, so w = 0 is a valid start. If no hyperplane separates the classes, it
     never stops by itself.
 
     >>> path = perceptron(with_ones([[-2.0], [-1.0], [1.0], [2.0]]), [-1, -1, 1, 1], w0=[0.0, 0.0], eta=1.0)
@@ -183,8 +183,8 @@ def softmax_newton(
 ) -> WeightPath:
     """Newton-Raphson for softmax regression; the weights of the first class are fixed at zero.
 
-    ``T`` (N × K) has a one in the column of the class of each row, ``W0`` (K × M) a row of weights for each class, of
-    which the first is zero. For τ = 1, 2, …
+    ``T`` (N × K) is one-hot; ``W0`` (K × M) has a row of weights for each class, the first of them zero. For τ = 1, 2,
+    …
       1. yₙₖ = exp(wₖᵀφₙ) / Σⱼ exp(wⱼᵀφₙ),
       2. the gradient for class j is Σₙ (yₙⱼ − tₙⱼ) φₙ,
       3. the block Hⱼₖ of the Hessian is Σₙ yₙₖ (Iⱼₖ − yₙⱼ) φₙφₙᵀ, for j, k = 2 … K,
@@ -217,7 +217,7 @@ def softmax_newton(
 
 
 def with_ones(X: npt.ArrayLike) -> Array:
-    """Return rows with a column of ones before the others, whose weight is w₀.
+    """Return rows with a first column of ones, whose weight is w₀.
 
     >>> with_ones([[2.0], [3.0]]).tolist()
     [[1.0, 2.0], [1.0, 3.0]]
@@ -236,7 +236,7 @@ def random_start(size: int, seed: int = 0) -> Array:
 
 
 def _solve(H: Array, gradient: Array, step: int) -> Array:
-    """Return H⁻¹ ∇E, or say why there is none."""
+    """Return H⁻¹ ∇E; raise an error if H is singular."""
     try:
         found = np.linalg.solve(H, gradient)
     except np.linalg.LinAlgError:
@@ -253,7 +253,7 @@ def _solve(H: Array, gradient: Array, step: int) -> Array:
 def _read(
     Phi: npt.ArrayLike, t: npt.ArrayLike, w0: npt.ArrayLike, labels: tuple[int, int]
 ) -> tuple[Array, Array, Array]:
-    """Return rows, targets and start as arrays, or say which of them do not fit."""
+    """Return rows, targets and start as arrays; raise an error if their shapes do not match."""
     rows, targets, w = (np.asarray(a, dtype=np.float64) for a in (Phi, t, w0))
     if rows.ndim != 2 or targets.shape != rows.shape[:1] or w.shape != rows.shape[1:]:
         raise InvalidInputError(

@@ -181,8 +181,8 @@ def check_numbers(exercise: Exercise, numbers: Sequence[float]) -> tuple[PartVer
     total = sum(len(values) for values in right.values())
     if len(numbers) != total:
         raise InvalidInputError(
-            f"Exercise {exercise.topic.number} asks for {total} number{'s' * (total != 1)} ({_shapes(right)}), and you "
-            f"gave {len(numbers)}."
+            f"Exercise {exercise.topic.number} asks for {total} number{'s' * (total != 1)} ({_shapes(right)}), but "
+            f"you gave {len(numbers)}."
         )
     for name, values in right.items():
         given[name] = list(numbers[start : start + len(values)])

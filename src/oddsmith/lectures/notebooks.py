@@ -29,7 +29,7 @@ LECTURES: Mapping[str, tuple[str, ...]] = {
     "Logistic regression": ("sigmoid", "logistic"),
     "Optimisers": ("gradient", "sgd", "newton", "one-step", "irls", "trace"),
     "Curves": ("basis", "scaling", "figures"),
-    "Priors": ("prior", "width", "separation"),
+    "Priors": ("prior", "prior-scale", "separation"),
     "Several classes, other links": ("softmax", "probit", "links"),
     "Bayesian logistic regression": ("laplace", "posterior", "predictive"),
     "Decisions": ("decisions",),

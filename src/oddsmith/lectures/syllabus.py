@@ -53,8 +53,8 @@ def documents() -> Path:
         if (folder / "syllabus.md").is_file():
             return folder
     raise InvalidInputError(
-        "The syllabus and the gallery are not where oddsmith is installed. Install it again from its wheel, or run it "
-        "in its repository."
+        "The syllabus and the gallery are missing from this installation. Reinstall oddsmith from its wheel, or run "
+        "it in its repository."
     )
 
 

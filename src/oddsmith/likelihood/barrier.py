@@ -1,12 +1,12 @@
-"""Fits through links whose domain ends (log, identity): every probability stays inside (0, 1).
+"""Fits with links of bounded domain (log, identity): every probability stays inside (0, 1).
 
-A Newton step that leaves the domain has an infinite loss and is shortened. Where that gets stuck, or the start is
-outside, a barrier leads the way:
+A Newton step that leaves the domain has an infinite loss and is shortened. If that stalls, or the start is outside, a
+barrier method is used:
 
-  1. a start inside the domain, from a linear program if the usual one is not;
-  2. Newton on the loss plus ``mu Σ_n s_n b(a_n)``, the barrier ``b = −log`` of the distances from the ends, for falling
-     ``mu``, each from the last optimum;
-  3. Newton without the barrier. If that does not converge, the optimum lies on an end, where the likelihood still
+  1. a start inside the domain, from a linear program if the usual one is outside;
+  2. Newton on the loss plus ``mu Σ_n s_n b(a_n)``, the barrier ``b = −log`` of the distances from the ends, for
+     decreasing ``mu``, each from the last optimum;
+  3. Newton without the barrier. If that does not converge, the optimum lies on the boundary, where the likelihood still
      rises: there is none inside.
 """
 
@@ -29,7 +29,7 @@ LARGEST_PROGRAM = 20_000_000
 
 
 class Barrier:
-    """A link whose log probabilities are lowered by ``mu`` times the barrier; its other functions are the link's own.
+    """A link with log probabilities minus ``mu`` times the barrier; its other functions are unchanged.
 
     >>> from oddsmith.links import LINKS
     >>> Barrier(LINKS["log"], 1.0).log_probability(np.array([-1.0]))[0].tolist()
@@ -43,7 +43,7 @@ class Barrier:
         self.derivative, self.second_derivative = inner.derivative, inner.second_derivative
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        """Return both log probabilities less the barrier."""
+        """Return both log probabilities minus the barrier."""
         inside, ends = self._ends(a)
         log_distance = sum(np.log(d) for d, _ in ends)
         p, q = self.inner.log_probability(a)
@@ -62,7 +62,7 @@ class Barrier:
         return p + curvature, q + curvature
 
     def _ends(self, a: Array) -> tuple[npt.NDArray[np.bool_], list[tuple[Array, float]]]:
-        """Return which rows are inside, and for each finite end the distance from it and the sign of its slope."""
+        """Return which rows are inside, and for each finite end the distance to it and the sign of its slope."""
         low, high = self.inner.domain
         inside = (a > low) & (a < high)
         ends = [(a - low, 1.0)] if np.isfinite(low) else []
@@ -71,7 +71,7 @@ class Barrier:
 
 
 def fit_bounded(problem: Problem) -> LikelihoodFit:
-    """Fit through a link whose domain ends: plainly where that works, along a barrier where it does not."""
+    """Fit with a link of bounded domain: directly if that works, otherwise with a barrier."""
     link, start = problem.link, None
     assert link is not None
     try:

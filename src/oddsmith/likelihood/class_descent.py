@@ -8,13 +8,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from scipy.special import xlogy
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.kernels.coordinate_descent import Blocks
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, present_rows, typical_gain
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, present_rows, times_log, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
 SWEEPS, ROUNDS = 30, 100
@@ -67,12 +66,17 @@ class ClassDescent(ColumnDescent):
             return np.asarray(np.sqrt(np.einsum("jk,jk->j", g, g)))
         return np.asarray(np.maximum(g.max(axis=1, initial=0.0), -g.min(axis=1, initial=0.0)))
 
+    def gradient_sizes(self, u: Array) -> Array:
+        if isinstance(self.X, np.ndarray):
+            return self.sizes(self.gradient(u))
+        return self.all_columns.class_norms(u, grouped=self.grouped)
+
     def norms(self, w: Array) -> Array:
         return np.asarray(np.linalg.norm(w, axis=1) if self.grouped else np.abs(w).sum(axis=1))
 
     def entropy(self, theta: Array, shrink: float) -> float:
         c = np.maximum(self.own + shrink * theta / self.s[:, None], 0.0)
-        return float(self.s @ xlogy(c, c).sum(axis=1))
+        return float(self.s @ times_log(c).sum(axis=1))
 
     def feasible(self, theta: Array) -> Array:
         p = np.maximum(self.own + theta / self.s[:, None], 0.0)

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from scipy.special import expit, xlogy
+from scipy.special import expit
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import ColumnModel, MatrixColumns
 from oddsmith.numerics import EPS, Array, log1pexp
+from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.truncated_newton import conjugate_gradients
 
 SWEEPS = 12
 """Sweeps of coordinate descent before the columns that are not zero are solved for."""
@@ -35,6 +37,8 @@ FLAT = 1e-12
 """The least curvature of a row, against that of one half."""
 PATIENCE = 12
 """So many steps in a row may leave the gap as it was."""
+SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20
+"""How exactly they are solved for, and in how many steps at most."""
 LEAST_SHARE = 0.7
 """Columns with a gradient below this share of their penalty begin outside the working set, however long the step."""
 STRIPES = 16
@@ -45,15 +49,14 @@ STRIPES = 16
 class ColumnPoint:
     """Weights ``x`` of some ``columns`` (all others are zero) in the user's units, intercepts, the activations there.
 
-    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, with the dual
-    norms ``sizes``.
+    ``theta`` are residuals that are a point of the dual problem, ``sizes`` the dual norms of their products with all
+    columns.
     """
 
     columns: npt.NDArray[np.intp]
     x: Array
     b: Array
     a: Array
-    gradient: Array
     value: float
     loss: float
     gap: float
@@ -116,33 +119,43 @@ class ColumnDescent(ABC):
     def feasible(self, theta: Array) -> Array:
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
+    def copy(self) -> Self:
+        """Return the same problem with a working set of its own, for one thread."""
+        return replace(self, threads=1, columns=None)
+
     def gradient(self, u: Array) -> Array:
         """Return ``Xᵀ u`` over all columns."""
+        if not isinstance(self.X, np.ndarray):
+            return self.all_columns.dots(u)
         M = self.X.shape[1]
-        if sparse.issparse(self.X):
-            return np.asarray(self.X.T @ u)
-        edges = [M * i // STRIPES for i in range(STRIPES + 1)]
-        parts = list(itertools.pairwise(edges))
-        each = parallel_map(lambda ends: self.X[:, ends[0] : ends[1]].T @ u, parts, self.threads or available_cores())
+        parts = list(itertools.pairwise(M * i // STRIPES for i in range(STRIPES + 1)))
+        each = parallel_map(lambda ends: self.X[:, slice(*ends)].T @ u, parts, self.threads or available_cores())
         return np.concatenate([np.asarray(part, dtype=np.float64) for part in each])
+
+    def gradient_sizes(self, u: Array) -> Array:
+        """Return the dual norm of each column of ``Xᵀ u``."""
+        return self.sizes(self.gradient(u))
+
+    @cached_property
+    def all_columns(self) -> MatrixColumns:
+        """All columns of a sparse matrix."""
+        return MatrixColumns.of(self.X)
 
     def start(self, w: Array, b: Array) -> ColumnPoint:
         """Return the point of given weights."""
         used = np.flatnonzero(self.norms(w))
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
-        g = self.gradient(r)
         return ColumnPoint(
             columns=used,
             x=w[used],
             b=b,
             a=a,
-            gradient=g,
             value=loss,
             loss=loss,
             gap=np.inf,
             theta=r,
-            sizes=self.sizes(g),
+            sizes=self.gradient_sizes(r),
         )
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
@@ -204,7 +217,6 @@ class ColumnDescent(ABC):
             x=new_x,
             b=at.b + t * intercept,
             a=a,
-            gradient=at.gradient,
             value=value,
             loss=loss,
             gap=np.inf,
@@ -221,17 +233,20 @@ class ColumnDescent(ABC):
         return float(strength[self.chosen] @ self.norms(x)) + ridge
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
-        at.gradient = self.gradient(at.theta)
-        at.sizes = self.sizes(at.gradient)
-        at.gap = self.gap(at, at.gradient, at.sizes, penalty, self.ridge)
+        g = self.gradient(at.theta) if self.ridge.any() else None
+        at.sizes = self.gradient_sizes(at.theta) if g is None else self.sizes(g)
+        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge)
 
-    def gap(self, at: ColumnPoint, g: Array, size: Array, penalty: Array, ridge: Array) -> float:
-        """Return the objective less the value of the dual at the residuals, shrunk until they are feasible."""
+    def gap(self, at: ColumnPoint, g: Array | None, size: Array, penalty: Array, ridge: Array) -> float:
+        """Return the objective less the value of the dual at the residuals, shrunk until they are feasible.
+
+        ``g`` is their product with the columns, of which those with a ridge are looked at.
+        """
         bounded = (ridge == 0.0) & (penalty > 0.0)
         over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
         shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
-        if (ridged := ridge > 0.0).any():
+        if g is not None and (ridged := ridge > 0.0).any():
             dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
         return at.value - dual
 
@@ -279,7 +294,7 @@ class TwoClassDescent(ColumnDescent):
 
     def entropy(self, theta: Array, shrink: float) -> float:
         c = shrink * np.abs(theta) / self.s  # the probability of the wrong class
-        return float(self.s @ (xlogy(c, c) + xlogy(1.0 - c, 1.0 - c)))
+        return float(self.s @ (times_log(c) + times_log(1.0 - c)))
 
     def feasible(self, theta: Array) -> Array:
         wrong = self.s * np.clip(-self.sign * theta / self.s, 0.0, 1.0)
@@ -318,27 +333,53 @@ class TwoClassDescent(ColumnDescent):
         which = np.flatnonzero(x)
         if self.columns.indices is not None or not 0 < len(which) <= MOST_SOLVED:
             return shift
-        X = self.columns.matrix()[:, which] - model.mean[which]
-        root = np.sqrt(model.h)
-        B = X * root[:, None]
-        G = B.T @ B
-        np.einsum("ii->i", G)[:] += model.ridge[which]
+        X, ridge = self.columns.matrix()[:, which] - model.mean[which], model.ridge[which]
         u = v + model.h * shift
-        slope = X.T @ u + model.ridge[which] * x[which] + penalty[which] * np.sign(x[which])
+        slope = X.T @ u + ridge * x[which] + penalty[which] * np.sign(x[which])
         try:
-            factor = linalg.cho_factor(G, overwrite_a=True, check_finite=False)
+            new = x[which] + _Support.of(X, model.h, ridge).step(slope)
         except linalg.LinAlgError:
             return shift
-        new = x[which] - linalg.cho_solve(factor, slope, check_finite=False)
         new[new * x[which] < 0.0] = 0.0
         d = new - x[which]
         change = X @ d
-        gain = d @ (X.T @ u + model.ridge[which] * x[which]) + 0.5 * (model.h @ change**2 + model.ridge[which] @ d**2)
+        gain = d @ (X.T @ u + ridge * x[which]) + 0.5 * (model.h @ change**2 + ridge @ d**2)
         if not gain + penalty[which] @ (np.abs(new) - np.abs(x[which])) < 0.0:  # columns that hardly differ
             return shift
         x[which] = new
         v += model.h * (change + model.mean[which] @ d)
         return shift - float(model.mean[which] @ d)
+
+
+@dataclass(frozen=True)
+class _Support:
+    """A least-squares model over the columns of ``X``, factored in single precision."""
+
+    X: Array
+    h: Array
+    ridge: Array
+    factor: tuple[Array, bool]
+
+    @classmethod
+    def of(cls, X: Array, h: Array, ridge: Array) -> _Support:
+        """Form and factor the matrix; raise LinAlgError where columns hardly differ."""
+        B = (X * np.sqrt(h)[:, None]).astype(np.float32)
+        G = B.T @ B
+        np.einsum("ii->i", G)[:] += ridge + 1e-6 * np.einsum("ii->i", G)
+        return cls(X, h, ridge, linalg.cho_factor(G, overwrite_a=True, check_finite=False))
+
+    def hessian_product(self, w: Array, d: Array) -> Array:
+        """Return the matrix times ``d``, in double precision."""
+        return np.asarray(self.X.T @ (self.h * (self.X @ d)) + self.ridge * d)
+
+    def solve(self, r: Array) -> Array:
+        """Return the solution for ``r`` in single precision."""
+        return np.asarray(linalg.cho_solve(self.factor, r.astype(np.float32), check_finite=False), dtype=np.float64)
+
+    def step(self, slope: Array) -> Array:
+        """Return the step to where the slope is zero: conjugate gradients have the digits that the factor lacks."""
+        start = ObjectiveValue(w=slope, value=0.0, log_likelihood=0.0, gradient=slope)
+        return -conjugate_gradients(self, start, self, SUPPORT_RESIDUAL, SUPPORT_STEPS)
 
 
 def present_rows(
@@ -352,6 +393,11 @@ def present_rows(
         kept = s > 0.0
         X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]
     return X.tocsc() if sparse.issparse(X) else X, t, s, offset
+
+
+def times_log(c: Array) -> Array:
+    """Return ``c log c``, 0 at 0: in vectors, as SciPy's is not."""
+    return c * np.log(np.maximum(c, 1e-300))
 
 
 def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:

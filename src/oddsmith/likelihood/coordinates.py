@@ -1,4 +1,4 @@
-"""The frame in which a likelihood is solved: columns centred and scaled, classes contrasted, the data untouched."""
+"""The coordinates of a solver: centred and scaled columns and class contrasts, without changing the data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, Mom
 
 @dataclass(frozen=True, kw_only=True)
 class Coordinates:
-    """The frame in which a solver works: centre and scale of columns, class contrasts.
+    """The coordinates of a solver: centre and scale of columns, class contrasts.
 
-    With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
-    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample shows every column well.
-    ``raw_center`` is the centre of the columns before a linear map made others of them.
+    With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are ``T V`` with
+    ``T = contrast[1:] − contrast[0]``. ``from_sample`` says whether a sample shows every column well. ``raw_center`` is
+    the centre of the columns before a linear map of them.
     """
 
     center: Array
@@ -50,7 +50,7 @@ class Coordinates:
         return x
 
     def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
-        """Bound what the rounding of the reported weights can add to the objective."""
+        """Bound the effect of rounding the reported weights on the objective."""
         W, b = self.to_user(x)
         shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
         activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
@@ -58,12 +58,12 @@ class Coordinates:
 
 
 def is_large(source: AnySource) -> bool:
-    """Whether a source has so many elements that a fit begins on a sample of them."""
+    """Whether a source has so many elements that a fit starts on a sample."""
     return bool(source.size >= policy.POLICY.large_elements)
 
 
 def shifted(source: AnySource, shift: Array) -> AnySource:
-    """Return CSR rows with some columns moved by a constant: those are full columns, of which no entry is zero.
+    """Return CSR rows with some columns shifted by a constant; these columns have no zero entries.
 
     >>> source = MemorySource(sparse.csr_array([[1e9, 0.0], [1e9 + 2.0, 1.0]]), np.zeros(2, dtype=np.int32), K=1)
     >>> shifted(source, np.array([1e9, 0.0])).X.toarray().tolist()
@@ -77,26 +77,26 @@ def shifted(source: AnySource, shift: Array) -> AnySource:
 
 @dataclass(frozen=True)
 class Shift:
-    """Moves the stored entries of CSR rows, column by column; it travels to where rows are."""
+    """Shifts the stored entries of CSR rows by column; can be sent to workers."""
 
     shift: Array
 
     keeps_sparse = True
 
     def __call__(self, rows: sparse.csr_array) -> sparse.csr_array:
-        """Return the rows moved."""
+        """Return the shifted rows."""
         data = rows.data - self.shift[rows.indices]
         return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def threads_of(engine: Engine) -> int | None:
-    """Return the threads that an engine was given, None for its own choice."""
+    """Return the number of threads set for an engine, None for its default."""
     threads: int | None = getattr(engine, "threads", None)  # clusters have their own
     return threads
 
 
 def has_sample(source: AnySource) -> bool:
-    """Whether a sample of the rows can be had for much less than a pass over all of them."""
+    """Whether a sample of the rows costs much less than a pass over all of them."""
     return is_large(source) if isinstance(source, MemorySource) else source.drawn is not None
 
 
@@ -105,7 +105,7 @@ def find_coordinates(
 ) -> Coordinates:
     """Learn centre and scale of the columns by one cheap fold; without ``centred`` the centre is zero.
 
-    Of large data a sample gives them (any near ones will do), unless it saw too little of a column.
+    For large data, a sample determines them (approximate values suffice), unless it shows too little of a column.
     """
     if whitening is not None:
         return _whitened_coordinates(engine, source, contrast, whitening, centred)
@@ -147,7 +147,7 @@ def _whitened_coordinates(
 ) -> Coordinates:
     """Return coordinates for columns that are linear combinations of the source's: centred, not scaled.
 
-    Whitened kernels have rows no longer than 1, and the centre is a mean of such.
+    Rows of whitened kernels have norm at most 1, and so has their mean, the centre.
     """
     part = source if source.weighted or not has_sample(source) else source.sample(policy.POLICY.coordinate_rows, seed=2)
     inside = engine if part is source else engine_of(part, threads_of(engine))
@@ -172,10 +172,10 @@ def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
 
 
 def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[Array, Array]:
-    """Return mean and variance of the columns of a table by one fold: at zero weights all rows have one curvature.
+    """Return the mean and variance of the columns of a table by one fold at zero weights.
 
-    With an offset they are those of weighted rows, which do as well. Where no row is at hand to say about where a
-    column lies, another fold does.
+    With an offset, they are those of weighted rows, which work as well. If no row is available to locate a column,
+    another fold is needed.
     """
     M, numbers = form.M, ~form.factor_columns
     near = np.zeros(M)
@@ -196,7 +196,7 @@ def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[
 
 
 def _is_shown(source: AnySource) -> bool:
-    """Whether a sample of a table that is too small for one to give its coordinates shows every column."""
+    """Whether a sample shows every column of a table that is too small for sampled coordinates."""
     if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None or source.weighted:
         return False
     settings = policy.POLICY
@@ -207,7 +207,7 @@ def _is_shown(source: AnySource) -> bool:
 
 
 def _seen_enough(part: MemorySource) -> bool:
-    """Whether no column of the sample is nearly constant: fewer than eight rows away from its commonest value."""
+    """Whether no column of the sample is nearly constant (fewer than eight rows differ from its commonest value)."""
     if part.is_sparse:
         return False
     rows = part.block(0, part.n_rows).X
@@ -221,7 +221,7 @@ def _seen_enough(part: MemorySource) -> bool:
 
 
 def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
-    """Return centre and scale; without centring the scale is about zero."""
+    """Return centre and scale; without centring, the scale is the root mean square."""
     if not centred:
         variance, mean = variance + mean**2, np.zeros_like(mean)
     spread = np.sqrt(variance)
@@ -234,7 +234,7 @@ def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
 def make_contrast(K: int, reference: int | None) -> Array:
     """Return the K × (K−1) matrix that turns free weights into weights of all classes.
 
-    With a reference its row is zero; without one the columns are orthonormal and sum to zero.
+    With a reference, its row is zero; without one, the columns are orthonormal and sum to zero.
 
     >>> make_contrast(3, 0).tolist()
     [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]

@@ -31,10 +31,10 @@ REASON = "since Jeffreys' prior is fitted by a method of its own"
 
 @dataclass(frozen=True)
 class FirthObjective:
-    """``f(x) − ½ log det I(x)``: an objective with Jeffreys' prior, the information ``I`` that of the likelihood alone.
+    """``f(x) − ½ log det I(x)``: an objective with Jeffreys' prior; ``I`` is the information of the likelihood alone.
 
-    Its gradient takes one more pass, for the leverages. As the Hessian it gives the information (and the Gaussian
-    prior's part): close to its own, always positive definite, and what standard errors come from.
+    Its gradient takes one more pass, for the leverages. As Hessian it returns the information (plus the Gaussian
+    prior's part), which is close to its own, always positive definite, and the basis of standard errors.
     """
 
     inner: FoldObjective
@@ -60,9 +60,9 @@ class FirthObjective:
 
 
 def fit_firth(problem: Problem) -> LikelihoodFit:
-    """Fit under Jeffreys' prior: quasi-Newton steps on top of Fisher scoring, from weights zero.
+    """Fit with Jeffreys' prior: Fisher scoring with quasi-Newton corrections, from zero weights.
 
-    Columns that depend on earlier ones are set aside. The certificate is an estimate: half the squared decrement.
+    Columns that depend on earlier ones are left out. The certificate is an estimate: half the squared decrement.
     """
     if problem.solver not in ("auto", "newton") and not isinstance(problem.solver, Newton):
         raise InvalidInputError(

@@ -1,6 +1,6 @@
 """The fit of a likelihood: coordinates → plan → dependent columns → solve → the user's units.
 
-This is where an engine and a solver meet.
+This module connects engines and solvers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class InfeasibleStartError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodFit:
-    """The outcome: weights against class 0 in user units, and all that was found on the way."""
+    """The result of a fit: weights against class 0 in user units, with trace, certificate and plan."""
 
     coef: Array
     intercept: Array
@@ -54,21 +54,21 @@ class LikelihoodFit:
 
     @property
     def aliased(self) -> npt.NDArray[np.bool_]:
-        """Columns that were set aside, since they depend on earlier ones."""
+        """Columns left out because they depend on earlier ones."""
         return np.logical_not(self.learned.free[:, 1:].any(axis=0))
 
     @property
     def rounded(self) -> bool:
-        """Whether the optimum was found, and only the rounding of weights in user units keeps them from it."""
+        """Whether the optimum was found, but rounding of the weights in user units exceeds the tolerance."""
         return self.result.certificate.converged and not self.certificate.converged
 
 
 def make_objective(
     problem: Problem, coordinates: Coordinates | None = None, *, eliminate: bool = False
 ) -> tuple[FoldObjective, Coordinates, Array]:
-    """Return the objective in its coordinates (found, unless given), and what all classes share (the prior's mean).
+    """Return the objective in its coordinates (computed unless given), and the prior mean shared by all classes.
 
-    With ``eliminate`` the Hessian of a table with a large factor keeps that factor's block as a diagonal.
+    With ``eliminate``, the Hessian of a table with a large factor keeps that factor's block as a diagonal.
     """
     M = problem.M
     contrast = _contrast(problem)
@@ -115,7 +115,7 @@ def make_objective(
 
 
 def _kind_of_objective(problem: Problem, coordinates: Coordinates) -> tuple[type[FoldObjective], dict[str, Any]]:
-    """Return the type of the objective, and what only that type is given."""
+    """Return the type of the objective, and its extra arguments."""
     if not is_device_source(problem.source):
         return FoldObjective, {}
     from oddsmith.likelihood.device_objective import DeviceObjective
@@ -124,7 +124,7 @@ def _kind_of_objective(problem: Problem, coordinates: Coordinates) -> tuple[type
 
 
 def _contrast(problem: Problem) -> Array:
-    """Return the class contrasts; a prior decides which it is about, without one any will do."""
+    """Return the class contrasts, which the prior determines; without a prior, any will do."""
     if problem.K == 2:
         return np.array([[0.0], [1.0]])
     if problem.laplace is not None and problem.reference is None:
@@ -139,7 +139,7 @@ def _is_symmetric(problem: Problem) -> bool:
 
 
 def _stored(problem: Problem, coordinates: Coordinates) -> tuple[Any, Array, Array]:
-    """Return the rows as the objective reads them, with the centre and scale that are left to the kernels."""
+    """Return the rows as the objective reads them, with the centre and scale that the kernels apply."""
     source, center, scale = problem.source, coordinates.center, coordinates.scale
     if source.is_sparse and (far := np.abs(center) > policy.POLICY.far_center * scale).any():
         # A column that far from zero has no zeros to keep, and is moved before it is summed.
@@ -158,12 +158,12 @@ def _stored(problem: Problem, coordinates: Coordinates) -> tuple[Any, Array, Arr
 
 
 def _is_quick(problem: Problem) -> bool:
-    """Whether a pass over all rows is so short that threads would only wait for each other."""
+    """Whether a pass over all rows is too short to benefit from threads."""
     return float(problem.source.size) * (problem.K - 1) <= policy.POLICY.one_thread_elements
 
 
 def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
-    """Return what the prior adds, on the contrasts, and what all classes share of its mean."""
+    """Return the penalty of the prior on the contrasts, and the part of its mean shared by all classes."""
     assert problem.prior is not None
     K, M = problem.K, problem.M
     symmetric = _is_symmetric(problem)
@@ -183,7 +183,7 @@ def _covers_intercept(penalty: Quadratic, M: int) -> bool:
 
 
 def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
-    """Return the columns of the factor to eliminate, if there is one: the largest of a table, of two classes."""
+    """Return the columns of the factor to eliminate, if any: the largest of a table with two classes."""
     form, settings = problem.source.form, policy.POLICY
     if form is None or problem.K > 2 or problem.M < settings.eliminated_columns:
         return None
@@ -197,7 +197,7 @@ def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
 
 
 def _has_far_products(source: AnySource) -> bool:
-    """Whether a factor stands beside numbers that are far from zero, or may be, where no row is at hand."""
+    """Whether a table with a factor has numbers that are far from zero, or may be if no row is available."""
     rows = source.X if isinstance(source, MemorySource) else source.drawn.X if source.drawn is not None else None
     if not isinstance(rows, SplitRows):
         return True
@@ -205,12 +205,12 @@ def _has_far_products(source: AnySource) -> bool:
 
 
 def _is_far(x: Array) -> bool:
-    """Whether numbers are so far from zero, against their spread, that differences of their squares lose digits."""
+    """Whether numbers are so far from zero, relative to their spread, that differences of squares lose digits."""
     return bool(np.abs(x.mean()) > policy.POLICY.far_factor * x.std())
 
 
 def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, int] | None = None) -> Plan:
-    """Return the plan of a fit: for the solver that was asked for, or for the one that suits the problem."""
+    """Return the plan of a fit, for the requested solver or the one that suits the problem."""
     facts = facts_of(problem, coordinates, eliminated)
     machine = machine_of(problem)
     if problem.solver == "auto":
@@ -225,7 +225,7 @@ def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int,
 
 
 def _largest_columns(problem: Problem) -> str:
-    """Name the columns that were expanded into most others, where names tell (``carrier[AA]``)."""
+    """Name the columns that expand into the most others, as far as names show it (``carrier[AA]``)."""
     names, counts = np.unique([str(name).partition("[")[0] for name in problem.names()], return_counts=True)
     largest = np.argsort(-counts)[:3]
     shown = ", ".join(f"{str(names[k])!r} ({counts[k]:,})" for k in largest if counts[k] > 1)
@@ -235,11 +235,11 @@ def _largest_columns(problem: Problem) -> str:
 def fit_likelihood(problem: Problem) -> LikelihoodFit:
     """Fit a likelihood.
 
-    1. Choose coordinates (one cheap fold) and make the objective in them.
+    1. Choose coordinates (one cheap fold) and create the objective in them.
     2. Plan: which solver, on which rows, at what cost.
-    3. Set columns aside that depend on earlier ones, if there is no prior.
+    3. Leave out columns that depend on earlier ones, if there is no prior.
     4. Solve.
-    5. Return weights in the user's units, with the certificate of these.
+    5. Return weights in the user's units, with their certificate.
     """
     objective, coordinates, common = make_objective(problem, eliminate=True)  # 1
     x = inside_domain(problem, objective, coordinates, start_weights(problem, objective))
@@ -267,7 +267,7 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
 
 
 def _memory_of(problem: Problem) -> AbstractContextManager[None]:
-    """Return a context that says so in a sentence if a device runs out of memory."""
+    """Return a context that raises a helpful error if a device runs out of memory."""
     if not is_device_source(problem.source):
         return nullcontext()
     from oddsmith.likelihood.device_coordinates import device_memory
@@ -278,7 +278,7 @@ def _memory_of(problem: Problem) -> AbstractContextManager[None]:
 def likelihood_fit(
     learned: FittedState, result: SolverResult, certificate: Certificate, plan: Plan, *, flat: bool
 ) -> LikelihoodFit:
-    """Return the outcome of a fit, with the weights in the user's units."""
+    """Return the result of a fit, with the weights in the user's units."""
     W, b = learned.coordinates.to_user(result.w)
     return LikelihoodFit(
         coef=W, intercept=b, result=result, certificate=certificate, plan=plan, flat=flat, learned=learned
@@ -286,7 +286,7 @@ def likelihood_fit(
 
 
 def _start_point(problem: Problem, objective: FoldObjective, coordinates: Coordinates, x: Array) -> Array:
-    """Return the start, or the weights of another fit where they are better."""
+    """Return the start, or the weights of another fit if they are better."""
     if problem.start is not None:
         cold, warm = objective.evaluate(x).value, coordinates.from_user(*problem.start)
         # Weights of other data can be so far off that no curvature is left to go by.
@@ -299,8 +299,8 @@ def _reported_certificate(
 ) -> Certificate:
     """Return the certificate of the weights in the user's units, whose rounding adds to the gap.
 
-    Neither a loss nor a penalty is negative, so with a prior no point is further from the optimum than its value:
-    where the classes are separated and the prior is wide, that is the bound, since no curvature is left.
+    Loss and penalty are non-negative, so with a prior, the value itself bounds the gap. If the classes are separated
+    and the scale of the prior is large, this is the only bound, since no curvature is left.
     """
     found, allowed = result.certificate, result.final.allowed_gap(problem.tol)
     if problem.prior is not None and result.final.value < found.gap:
@@ -323,10 +323,10 @@ def fitted_state(
     *,
     costly: bool = False,
 ) -> FittedState:
-    """Return what inference needs of a fit.
+    """Return the state of a fit for inference.
 
-    Its Hessian is formed now if that was not done on the way (one pass), unless there is a prior, and rows are many or
-    Hessians ``costly``: then only if it is asked for.
+    Its Hessian is formed now (one pass) if the solver did not, unless there is a prior and either many rows or
+    ``costly`` Hessians: then it is formed on demand.
     """
     e, expected = result.final, None
     products = problem.source.n_present * float(objective.size) ** 2
@@ -356,10 +356,10 @@ def fitted_state(
 
 
 def with_hessian(problem: Problem, coef: Array, intercept: Array, learned: FittedState, gap: float) -> FittedState:
-    """Return what was learned with the Hessian of the rows of ``problem`` at given weights (against class 0).
+    """Return the state with the Hessian of the rows of ``problem`` at given weights (against class 0).
 
-    They must be the rows of the fit: the gradient there says whether they are. The fit may have ended a ``gap`` above
-    its optimum.
+    They must be the training rows, which the gradient there verifies. The fit may have ended a ``gap`` above its
+    optimum.
     """
     many = learned.x.size > policy.POLICY.largest_hessian
     objective, coordinates, _ = make_objective(problem, learned.coordinates, eliminate=many)

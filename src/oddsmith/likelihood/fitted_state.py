@@ -1,6 +1,6 @@
 """The state of a likelihood fit: its optimum, the Hessian there, and the map from solver coordinates to user units.
 
-Standard errors, the Laplace posterior, the evidence and leave-one-out all come from this one record.
+Standard errors, the Laplace posterior, the evidence and leave-one-out are all derived from this record.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class FittedState:
     and R = K for more: ``gauge @ x`` in units of the scaled columns, plus ``common``.
 
     ``free`` (C × P) marks the weights that were estimated: no aliased columns, and an intercept only if there is one.
-    ``common`` (length P) is what all classes share (the prior's mean, K > 2), ``reference`` the class whose weights are
-    zero, ``class_weight`` the total weight of the rows of each class, ``n_rows`` the rows of positive weight.
-    ``log_likelihood`` is without the prior, ``null_log_likelihood`` that of the intercepts and the offset alone;
-    ``penalty`` is minus the logarithm of the prior, but for its constant. ``hessian`` (CP × CP, None where it was not
-    formed) and ``expected`` (where a link makes the expected one differ) are of the objective, prior included; fixed
-    weights have a row of zeros but for the diagonal. ``bordered`` is the Hessian of a table whose largest factor has so
-    many levels that the whole matrix is not formed. ``moved``: the intercepts were moved after the fit, for another
-    class prior. ``sparse``: the weights are those under a `LaplacePrior`, of all K classes for more than two, and have
-    no curvature where they are zero.
+    ``common`` (length P) is the part shared by all classes (the prior's mean, K > 2), ``reference`` the class whose
+    weights are zero, ``class_weight`` the total weight of the rows of each class, ``n_rows`` the number of rows of
+    positive weight. ``log_likelihood`` excludes the prior, ``null_log_likelihood`` is that of the null model
+    (intercepts and offset); ``penalty`` is minus the log prior, up to a constant. ``hessian`` (CP × CP, None if not
+    formed) and ``expected`` (if the link makes it differ) belong to the objective, prior included; fixed weights have
+    zero rows except for the diagonal. ``bordered`` is the Hessian of a table whose largest factor has so many levels
+    that the whole matrix is not formed. ``moved``: the intercepts were moved after the fit, for another class prior.
+    ``sparse``: the weights come from a `LaplacePrior` (for more than two classes, of all K), without curvature where
+    they are zero.
     """
 
     coordinates: Coordinates
@@ -66,7 +66,7 @@ class FittedState:
             )
 
     def require_curvature(self) -> None:
-        """Raise if the weights are those under a LaplacePrior, whose density has no second derivative at zero."""
+        """Raise if the weights come from a LaplacePrior, whose density has no second derivative at zero."""
         if self.sparse:
             raise UnavailableError(
                 "Weights under a LaplacePrior have no standard errors and no Gaussian posterior: its density has no "
@@ -89,10 +89,10 @@ class FittedState:
             )
 
     def require_same_rows(self, log_likelihood: float, decrement: float = 0.0, near: float = np.inf) -> None:
-        """Raise unless rows are those of the fit, by their log likelihood at its weights and, if given, the decrement.
+        """Raise unless these are the training rows, judged by their log likelihood and, if given, the decrement.
 
-        ``decrement`` is how many standard errors the weights are from the optimum of these rows, and ``near`` how many
-        they may be.
+        ``decrement`` is the distance of the weights from the optimum of these rows in standard errors, ``near`` its
+        limit.
         """
         if decrement <= near and np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6, atol=1e-6):
             return
@@ -110,12 +110,12 @@ class FittedState:
 
     @property
     def kept(self) -> npt.NDArray[np.intp]:
-        """Places (in C·P) of the weights that were estimated."""
+        """Positions (in C·P) of the estimated weights."""
         return np.flatnonzero(self.free.ravel())
 
     @cached_property
     def gauge(self) -> Array:
-        """The R × C matrix from contrasts to the weights of the classes as they are reported."""
+        """The R × C matrix from contrasts to the reported weights of the classes."""
         contrast = self.coordinates.contrast
         if self.K == 2:
             return np.ones((1, 1))
@@ -131,7 +131,7 @@ class FittedState:
         return J
 
     def jacobian(self) -> Array:
-        """Return the RP × (weights estimated) matrix from solver weights to reported ones, class after class."""
+        """Return the RP × (estimated weights) matrix from solver weights to reported ones, one class after another."""
         whole: Array = np.kron(self.gauge, self.to_user).astype(np.float64, copy=False)
         return whole[:, self.kept]
 
@@ -146,7 +146,7 @@ class FittedState:
 
     @cached_property
     def bordered_factor(self) -> BorderedFactor:
-        """The factor of the Hessian of a table, one factor of it eliminated."""
+        """The factored Hessian of a table with one factor eliminated."""
         assert self.bordered is not None
         return self.bordered.factor()
 
@@ -165,7 +165,7 @@ class FittedState:
     def objective_hessian(self, *, expected: bool = False) -> Array:
         """Return the Hessian of the objective, prior included, over the weights estimated.
 
-        That of a table with a factor eliminated is made whole, if there is memory for it.
+        For a table with an eliminated factor, the full matrix is formed if memory allows.
         """
         H = self.expected if expected and self.expected is not None else self.hessian
         if H is None:
@@ -188,7 +188,7 @@ class FittedState:
 
 @dataclass(frozen=True)
 class EarlierRows:
-    """The rows that a model had seen before its last update: their number, and the total weight of each class."""
+    """The rows before a model's last update: their number, and the total weight of each class."""
 
     n_rows: int
     class_weight: Array
@@ -202,11 +202,11 @@ class EarlierRows:
 class TrainingDataRef:
     """Weak references to the arguments of a fit.
 
-    A fitted model holds no data, and what needs the rows again takes them. While the caller still holds the objects
-    that were passed to ``fit``, a query that needs them (``summary(intervals="profile")``, the posterior of a large fit
-    with a prior) reads them through these references, so that they need not be passed again. Once they are gone, or
-    were of a type without weak references (a list), such a query raises and asks for them. The references are a
-    convenience for queries alone: nothing that outlives the query depends on them, no saved file, no pickle.
+    A fitted model holds no data; methods that need the rows take them as arguments. While the caller still holds the
+    objects passed to ``fit``, a method that needs them (``summary(intervals="profile")``, the posterior of a large fit
+    with a prior) reads them through these references, so that they need not be passed again. If they are gone, or of a
+    type without weak references (a list), the method raises and asks for them. The references are only a convenience:
+    no saved file or pickle depends on them.
 
     >>> rows = np.eye(2)
     >>> training_data = TrainingDataRef.of(rows, None)
@@ -221,7 +221,7 @@ class TrainingDataRef:
 
     @classmethod
     def of(cls, *arguments: object) -> TrainingDataRef | None:
-        """Return the references, or None if an argument is of a type that cannot be held weakly."""
+        """Return the references, or None if an argument's type does not support weak references."""
         try:
             return cls(tuple(a if a is None or isinstance(a, str) else weakref.ref(a) for a in arguments))
         except TypeError:
@@ -235,7 +235,7 @@ class TrainingDataRef:
 
 
 def missing_rows_message(state: FittedState) -> str:
-    """Return the sentence that asks for the rows of a fit without a Hessian."""
+    """Return the message that asks for the training rows of a fit without a Hessian."""
     if state.x.size > policy.POLICY.largest_hessian:
         return (
             f"The Hessian of {state.x.size} weights is not formed (the limit is {policy.POLICY.largest_hessian}): "

@@ -1,4 +1,4 @@
-"""A Hessian as the rows that make it, for a few products: forming it would take longer."""
+"""A Hessian in terms of its rows, for a few products that are cheaper than forming it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ImplicitHessian:
     threads: int
 
     def hessian_product(self, w: Array, v: Array) -> Array:
-        """Return H v; the point at which H was taken is fixed."""
+        """Return H v; the point of evaluation is fixed."""
         scaled = v / self.unit
         products = parallel_map(lambda B: (B @ scaled) @ B, self.parts, self.threads)
         product: Array = np.sum([*products], axis=0) / self.unit + self.prior * v

@@ -1,4 +1,4 @@
-"""The fit under a Laplace prior: the lasso, the elastic net and the group lasso at one scale."""
+"""The fit with a Laplace prior: the lasso, the elastic net and the group lasso at one scale."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def remedy(solver: object, max_iter: int, n_iter: int) -> str:
-    """Return what to try when a fit stops early, after ``n_iter`` iterations of at most ``max_iter``."""
+    """Return the advice for a fit that stopped early, after ``n_iter`` iterations of at most ``max_iter``."""
     if solver == "sgd" or isinstance(solver, SGD):
         return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
     if n_iter < max_iter and solver in ("auto", "newton"):
         return (
-            "More iterations would not help: rounding hides what is left to gain. Use a narrower prior, bring the "
-            "columns to similar scales (basis=Standardize()), or raise tol."
+            "More iterations would not help: rounding hides what is left to gain. Use a prior with a smaller scale, "
+            "standardise the columns (basis=Standardize()), or raise tol."
         )
     return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
 
@@ -36,7 +36,7 @@ def column_list(names: list[str]) -> str:
 
 
 def separation_message(verdict: Separation, classes: Labels) -> str:
-    """Return the sentence that says how the classes are separated, by which columns, and what to do."""
+    """Return the message about separated classes: how, by which columns, and what to do."""
     how = "completely" if verdict.kind == "complete" else "quasi-completely"
     parts: list[str] = []
     labels = classes.tolist()
@@ -59,7 +59,7 @@ def separation_message(verdict: Separation, classes: Labels) -> str:
 
 
 def _levels_by_column(terms: list[str]) -> str:
-    """Return how many levels of which columns there are among many terms, nothing if some term is no level.
+    """Describe the levels by column among many terms; empty if some term is not a level.
 
     >>> _levels_by_column(["city[Bern]", "city[Oslo]", "day[1]", "(intercept)"])
     "2 levels of 'city' (such as 'Bern') and 1 level of 'day' (such as '1')"
@@ -80,7 +80,7 @@ def _levels_by_column(terms: list[str]) -> str:
 
 
 def aliased_message(aliased: list[str]) -> str:
-    """Return the sentence on columns that were set aside.
+    """Return the message about aliased columns.
 
     >>> aliased_message(["double"])
     "Column 'double' is a linear combination of earlier columns (or constant): set aside with weight 0, as in \
@@ -97,9 +97,9 @@ aliased_. Leave it out, or use a prior."
 
 
 def link_log_proba(link: Link, a: Array) -> Array:
-    """Return the log probabilities of both classes, N × 2, and say how many activations lie where there are none.
+    """Return the log probabilities of both classes, N × 2, and warn about activations outside the domain.
 
-    There one of the classes is certain.
+    Outside the domain, one of the classes is certain.
 
     >>> from oddsmith.links import LINKS
     >>> np.exp(link_log_proba(LINKS["identity"], np.array([0.0, 0.25, 1.0]))).tolist()

@@ -1,4 +1,4 @@
-"""The null model: the likelihood of the constant (with the offset) alone."""
+"""The null model: the likelihood of the intercepts and the offset alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def zero_column(rows: DesignRows) -> Array:
 def null_log_likelihood(problem: Problem) -> float:
     """Return the log likelihood of the intercepts (and the offset) alone; without intercepts, of weights 0.
 
-    Without an offset that is a closed form, ``Σ_k W_k log(W_k / W)``; with one, a small fit of K − 1 weights.
+    Without an offset it has a closed form, ``Σ_k W_k log(W_k / W)``; with one, it takes a small fit of K − 1 weights.
     """
     W = problem.class_weight
     if not problem.source.has_offset:

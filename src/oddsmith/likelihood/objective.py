@@ -235,8 +235,8 @@ class FoldObjective:
         sums = self.fold(Curvature, self._at(w, order, inverse, expected=expected))
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
-                f"This pass over the data saw {sums.rows} rows, and the first one {self.source.n_present}: it has "
-                "changed meanwhile. Fit again when it is complete."
+                f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
+                "has changed. Fit again when it is complete."
             )
         if inverse is not None:
             self.state.max_row_norm2 = sums.longest

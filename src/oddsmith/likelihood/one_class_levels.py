@@ -1,7 +1,7 @@
-"""Levels of a factor whose rows are all of one class: their weights run away, which counting finds.
+"""Levels of a factor whose rows are all of one class: their weights diverge, which counting detects.
 
-Such rows are fitted perfectly in the limit, so they say nothing about the other weights: these are the maximum
-likelihood estimates of the other rows. Without these rows further levels may be of one class; hence the rounds.
+Such rows are fitted perfectly in the limit, so they do not affect the other weights, which are the maximum likelihood
+estimates from the other rows. Without these rows, further levels may be of one class; hence the search is repeated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FAR = 20.0
 
 @dataclass(frozen=True)
 class OneClassLevels:
-    """Rows that levels of one class fit perfectly, and the ``direction`` (1 + columns, user units) towards that."""
+    """Rows that levels of one class fit perfectly, and the diverging ``direction`` (1 + columns, user units)."""
 
     rows: npt.NDArray[np.bool_]
     direction: Array
@@ -94,7 +94,7 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
 def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
     """Return the direction (K−1 × (1 + columns), against class 0) towards levels that lack a class; zeros if none do.
 
-    Lowering the activation of a class in a level without rows of it moves no other row, so such weights run away.
+    Lowering the activation of a class in a level without rows of that class affects no row, so such weights diverge.
 
     >>> rows = SplitRows((CodeRows(np.array([0, 0, 0, 1, 1, 1, 1], dtype=np.int8), 2, dropped=0),))
     >>> source = MemorySource(rows, np.array([0, 1, 2, 1, 1, 0, 1], dtype=np.int32), 3)
@@ -143,8 +143,8 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
 def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation] | None:
     """Return the fit of a table in which levels have rows of one class only, None if none have.
 
-    Of more than two classes and many weights: in which levels lack a class. No linear program is needed to tell that
-    their weights run away.
+    For more than two classes and many weights: levels that lack a class. No linear program is needed to detect that
+    their weights diverge.
     """
     if not problem.in_parts or not isinstance(problem.source, MemorySource):
         return None
@@ -165,9 +165,9 @@ def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[Likeliho
 def fit_without_levels(
     problem: Problem, found: OneClassLevels, classes: Labels, terms: list[str]
 ) -> tuple[LikelihoodFit, Separation]:
-    """Fit the rows that no level of one class fits perfectly; the weights of these levels are those of the limit.
+    """Fit the rows that no level of one class fits perfectly; these levels have the weights of the limit.
 
-    What separates the rows that are left is named as well.
+    Columns that separate the remaining rows are named as well.
     """
     source = problem.source
     assert isinstance(source, MemorySource)
@@ -201,9 +201,9 @@ def fit_without_levels(
 def _without_aliased(
     objective: FoldObjective, start: Array, weights: tuple[Array, Array]
 ) -> tuple[FoldObjective, tuple[Array, Array]]:
-    """Return the objective with columns set aside that depend on earlier ones, and the weights without these columns.
+    """Return the objective without columns that depend on earlier ones, and the weights without these columns.
 
-    All rows decide which they are: on the rows that were fitted, more columns may depend on others. Weights v of
+    All rows determine which they are: on the fitted rows alone, more columns may be dependent. Weights v of
     aliased columns become the weights u of kept ones with ``H u = H v``, so that no activation changes.
     """
     levels = objective.eliminated is not None
@@ -227,7 +227,7 @@ def _largest_activation(source: MemorySource, rows: npt.NDArray[np.bool_], fit: 
 
 
 def _fit_towards_infinity(problem: Problem) -> LikelihoodFit:
-    """Return the fit at weights on the way to infinity, where a prior as wide as the limit holds them."""
+    """Return the fit at weights on the way to infinity, held by a prior of the scale of the limit."""
     held = fit_likelihood(replace(problem, prior=GaussianPrior(FAR), max_iter=min(problem.max_iter, LAST)))
     objective, coordinates, common = make_objective(problem)
     e = objective.evaluate(coordinates.from_user(held.coef, held.intercept))
@@ -237,7 +237,7 @@ def _fit_towards_infinity(problem: Problem) -> LikelihoodFit:
 
 
 def _null_fit(problem: Problem) -> LikelihoodFit:
-    """Return the null model in the form of a fit: no rows are left to fit."""
+    """Return the null model as a fit, when no rows are left."""
     objective, coordinates, common = make_objective(problem, eliminate=True)
     x = start_weights(problem, objective)
     chosen = make_plan(problem, coordinates, objective.eliminated)

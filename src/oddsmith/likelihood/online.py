@@ -22,9 +22,9 @@ FORGET = 3.0
 
 @dataclass(kw_only=True)
 class OnlineState:
-    """Coordinates fixed by the first rows, the weights in them, their average, and how many steps were taken.
+    """Coordinates fixed by the first rows, the weights in them, their average, and the number of steps.
 
-    In the average later steps count for more: step n of N has the weight (n/N)^`FORGET`, about.
+    Later steps have more weight in the average: step n of N has a weight of about (n/N)^`FORGET`.
     """
 
     coordinates: Coordinates
@@ -39,7 +39,7 @@ class OnlineState:
 def run_epoch(
     problem: Problem, state: OnlineState | None, solver: SGD, seed: int | None
 ) -> tuple[OnlineState, Array, SolverResult]:
-    """Take one epoch over the rows of a problem; return the new state, what all classes share, and the result."""
+    """Run one epoch over the rows of a problem; return the state, the part shared by all classes, and the result."""
     n = problem.source.n_rows
     objective, coordinates, common = make_objective(problem, None if state is None else state.coordinates)
     if state is None:
@@ -53,9 +53,8 @@ def run_epoch(
     if not np.isfinite(x).all():
         state.rng.bit_generator.state = before
         raise InvalidInputError(
-            "These rows lead to weights that are not finite; the model is as it was before them. They are far from "
-            "the first ones in some column, or the steps are too long: look at their units, or give SGD a smaller "
-            "step_size."
+            "These rows lead to infinite weights; the model is unchanged. They are far from the first rows in some "
+            "column, or the steps are too long: check their units, or give SGD a smaller step_size."
         )
     state.x, state.weight, state.steps = x, state.weight + objective.weight, state.steps + n
     state.average = state.average + (1.0 + FORGET) * n / (state.steps + FORGET * n) * (mean - state.average)

@@ -1,4 +1,4 @@
-"""A likelihood to be fitted, as a record; and the facts that its plan is made from."""
+"""The record of a likelihood to fit, and the facts for its plan."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from oddsmith.solvers.plan import Facts, Machine, Storage
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Rows, prior, classes, and how they are to be fitted.
+    """Rows, prior, classes, and the options of a fit.
 
-    ``class_weight`` is the total weight of the rows of each class. ``start`` are weights against class 0 in the user's
-    units. ``explain`` raises what it finds in the data, where sums are not finite; ``names`` gives the names of the
-    columns. With ``whitening`` (M′ × M) the columns are linear combinations of the source's. ``jeffreys`` and
-    ``laplace`` are priors beside the Gaussian one; ``levels`` are the columns of each factor.
+    ``class_weight`` is the total weight of the rows of each class. ``start`` has weights against class 0 in the user's
+    units. ``explain`` raises an error about the data if sums are not finite; ``names`` returns the names of the
+    columns. With ``whitening`` (M′ × M), the columns are linear combinations of the source's. ``jeffreys`` and
+    ``laplace`` are priors in addition to the Gaussian one; ``levels`` has the columns of each factor.
     """
 
     engine: Engine
@@ -63,8 +63,8 @@ class Problem:
         """The rows, where they must be in memory."""
         if not isinstance(self.source, MemorySource):
             raise NeedsMemoryError(
-                "This reads single rows of the fit, and they are in files or on a cluster: pass rows in memory, or fit "
-                "to a table in memory."
+                "This needs individual training rows, but they are in files or on a cluster: pass rows in memory, or "
+                "fit to a table in memory."
             )
         return self.source
 
@@ -81,7 +81,7 @@ class Problem:
 
 
 def facts_of(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, int] | None = None) -> Facts:
-    """Return what is known of a problem before it is solved."""
+    """Return the facts about a problem before it is solved."""
     source = problem.source
     in_memory = isinstance(source, MemorySource)
     drawn = source.drawn.n_rows if isinstance(source, PartedSource) and source.drawn is not None else None
@@ -118,7 +118,7 @@ def _storage(source: AnySource) -> Storage:
 
 
 def machine_of(problem: Problem) -> Machine:
-    """Return this machine, as far as the plan of a problem asks for it; or the device that its rows lie on."""
+    """Return the machine for the plan of a problem: this one, or the device of its rows."""
     if is_device_source(problem.source):
         from oddsmith.likelihood.device_coordinates import device_machine
 

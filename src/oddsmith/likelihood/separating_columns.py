@@ -1,4 +1,4 @@
-"""Columns that separate the classes by themselves: most of them hold the answer."""
+"""Columns that separate the classes by themselves, which usually contain the answer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def separating_columns(
     terms: Sequence[str],
     levels: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[str, ...]:
-    """Return the columns by which alone every row's class can be told.
+    """Return the columns that each determine every row's class.
 
-    A column of numbers does if the ranges of its values in the classes do not overlap; a category, of which ``levels``
-    are the 0/1 columns by the name of the category, if each level occurs in one class only. Cost: one pass.
+    A numeric column does if its ranges in the classes do not overlap; a category (``levels`` maps its name to its 0/1
+    columns) if each level occurs in one class only. Cost: one pass.
 
     >>> rows, t = np.array([[1.0, 5.0], [2.0, 4.0], [7.0, 4.0], [8.0, 5.0]]), np.array([0, 0, 1, 1], dtype=np.int32)
     >>> separating_columns(rows, t, 2, ["affairs", "age"])

@@ -2,7 +2,7 @@
 
 The likelihood of logistic or softmax regression has a maximum exactly when no direction ``d ≠ 0`` of the
 weights orders every row on its own class's side: ``m_nk = (d_t − d_k)ᵀ(1, x_n) ≥ 0`` for all rows n and classes
-k ≠ t_n, with some m > 0. If all m > 0 can be had at once, the separation is complete, else quasi-complete.
+k ≠ t_n, with some m > 0. If all m > 0 hold for one direction, the separation is complete, else quasi-complete.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Separation(Table):
     ----------
     kind : "none", "quasi" or "complete"
     infinite : dict
-        Term → +1 or −1, the direction in which its estimate runs away; (class, term) → for more than two
-        classes, against the first class. The intercept is called ``(intercept)``. Where several sets of columns
-        would separate the classes, few are named.
+        Term → +1 or −1, the direction in which its estimate diverges; for more than two classes (class, term), relative
+        to the first class. The intercept is named ``(intercept)``. If several sets of columns separate the classes,
+        only a small set is named.
     alone : tuple of str
-        Columns of which each separates the classes completely by itself. Does one hold the answer?
+        Columns that each separate the classes completely by themselves; one of them may contain the answer.
     """
 
     kind: str
@@ -68,12 +68,12 @@ class Separation(Table):
         return f"{', '.join(names[:-1])} and {names[-1]} each separate the classes: do they hold the answer?"
 
     def explains(self, term: Any) -> bool:
-        """Whether a term is of a column that separates the classes by itself; true of all if no column does."""
+        """Whether a term belongs to a column that separates the classes by itself; always true if no column does."""
         name = term[1] if isinstance(term, tuple) else term
         return not self.alone or any(name == one or name.startswith(f"{one}[") for one in self.alone)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per term that runs away."""
+        """Return one row per term with an infinite estimate."""
         return {"term": list(self.infinite), "sign": list(self.infinite.values())}
 
     def __str__(self) -> str:
@@ -99,12 +99,11 @@ def detect_separation(
     fit_intercept: bool = True,
     design: object = None,
 ) -> Separation:
-    """Return whether the maximum likelihood estimate exists, and which weights run away if not.
+    """Return whether the maximum likelihood estimate exists, and which weights are infinite if not.
 
-    Rows of weight 0 do not count; other weights and an offset do not matter: however large, they are finite, and
-    weights that run away outgrow them. Tables are read as models read them (``design``). Cost: a few linear programs
-    over a working set of rows that grows by those that the last answer got wrong, so that large data needs few rows in
-    the program.
+    Rows of weight 0 do not count; other sample weights and offsets do not matter, because they are finite. Tables are
+    read as models read them (``design``). Cost: a few linear programs over a working set, which grows by the rows that
+    the last solution got wrong, so that large data needs few rows in the program.
 
     >>> detect_separation([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).kind
     'complete'
@@ -141,7 +140,7 @@ def separation(
     weights: tuple[Array, Array] | None = None,
     levels: Mapping[str, Sequence[int]] | None = None,
 ) -> Separation:
-    """Diagnose checked rows; see `detect_separation` and `separating_direction`."""
+    """Return the separation of checked rows; see `detect_separation` and `separating_direction`."""
     found = separating_direction(rows, t, len(classes), fit_intercept=fit_intercept, weights=weights)
     verdict = verdict_of(found, classes, terms)
     return with_alone(verdict, rows, t, classes, terms, levels) if verdict.kind == "complete" else verdict
@@ -155,7 +154,7 @@ def with_alone(
     terms: list[str],
     levels: Mapping[str, Sequence[int]] | None = None,
 ) -> Separation:
-    """Return a verdict with the columns that separate the classes by themselves, their terms first."""
+    """Return a separation with the columns that separate the classes by themselves, their terms first."""
     from oddsmith.likelihood.separating_columns import separating_columns
 
     found = Separation(verdict.kind, verdict.infinite, separating_columns(rows, t, len(classes), terms, levels))
@@ -164,7 +163,7 @@ def with_alone(
 
 
 def verdict_of(found: tuple[Array, bool] | None, classes: Labels, terms: list[str]) -> Separation:
-    """Return the verdict on a separating direction (K−1 × (1 + columns), user units), complete or not, or None.
+    """Return the separation for a separating direction (K−1 × (1 + columns), user units), complete or not, or None.
 
     >>> verdict_of((np.array([[0.0, -2.0]]), True), np.array(["no", "yes"]), ["x"]).infinite
     {'x': -1}
@@ -185,8 +184,8 @@ def separating_direction(
 ) -> tuple[Array, bool] | None:
     """Return a direction that orders all rows, K−1 × (1 + columns), and whether completely; None if there is none.
 
-    ``weights`` (coefficients and intercepts against class 0) that a fit has reached may settle it at once: if they
-    order every row, the separation is complete. Large problems then need no program.
+    ``weights`` from a fit (coefficients and intercepts against class 0) may decide at once: if they order every row,
+    the separation is complete, and large problems need no linear program.
     """
     if weights is not None and rows.shape[0] * rows.shape[1] * (K - 1) > SMALL_PROGRAM:
         if margins(rows @ weights[0].T + weights[1], t).min() > 0.0:
@@ -225,7 +224,7 @@ class _Frame:
     kept: npt.NDArray[np.bool_]
 
     def to_user(self, direction: Array) -> Array:
-        """Return a direction (K−1 × kept) in the user's columns, the intercept first; what is only rounding is 0."""
+        """Return a direction (K−1 × kept) in the user's columns, intercept first; rounding errors are set to 0."""
         small = 1e-6 * np.abs(direction).max()
         user = np.zeros((len(direction), len(self.kept)))
         user[:, self.kept] = np.where(np.abs(direction) > small, direction, 0.0) / self.scale[self.kept]
@@ -292,7 +291,7 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
 
 
 def margins(A: Array, t: Codes) -> Array:
-    """Return by how much the activation of each row's class exceeds the largest other one; that of class 0 is zero."""
+    """Return the margin of each row: the activation of its class minus the largest other one (class 0: zero)."""
     A = np.column_stack([np.zeros(len(A)), A])
     own = A[np.arange(len(A)), t]
     A[np.arange(len(A)), t] = -np.inf
@@ -300,7 +299,7 @@ def margins(A: Array, t: Codes) -> Array:
 
 
 def _linear_program(Z: Array, t: Codes, K: int) -> Array | None:
-    """Return a direction that separates as many of the rows as can be, by few columns; None if it separates none.
+    """Return a direction that separates as many rows as possible with few columns; None if it separates none.
 
     1. Maximise Σ v over directions whose margins are m ≥ v, 0 ≤ v ≤ 1: every margin that can be positive is.
     2. Of the directions with m ≥ 1 where v > 0, and m ≥ 0 elsewhere, take one of least Σ c|d|, and again with the
@@ -330,7 +329,7 @@ def _linear_program(Z: Array, t: Codes, K: int) -> Array | None:
 
 
 def _margin_matrix(Z: Array, t: Codes, K: int) -> Array:
-    """Return the matrix that turns a direction into the margin of every row against every other class."""
+    """Return the matrix that maps a direction to the margin of every row against every other class."""
     C, P = K - 1, Z.shape[1]
     parts = []
     for k in range(K):

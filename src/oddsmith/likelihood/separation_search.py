@@ -1,4 +1,4 @@
-"""The rows that tell whether classes are separated: all of those in memory, else a sample and the hardest ones."""
+"""The rows for testing separation: all rows in memory, otherwise a sample and the hardest rows."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class HardestRowsParams:
 
 @dataclass(frozen=True)
 class HardestRows:
-    """The rows with the smallest margin: by how much the activation of their class exceeds the largest other one.
+    """The rows with the smallest margin: the activation of their class minus the largest other one.
 
-    Those that given weights get wrong come first. A statistic: of any rows it keeps the ``size`` smallest margins.
+    Misclassified rows come first. A statistic that keeps the ``size`` smallest margins.
 
     >>> block = Block(np.array([[1.0], [-3.0], [2.0]]), np.array([1, 1, 0], dtype=np.int32))
     >>> found = HardestRows.of(block, HardestRowsParams(coef=np.eye(1), intercept=np.zeros(1), size=2))
@@ -95,13 +95,14 @@ def find_separation(
     terms: list[str],
     levels: Mapping[str, Sequence[int]] | None = None,
 ) -> Separation:
-    """Return whether all rows are separated, where a fit has stopped as if they were.
+    """Return whether all rows are separated, after a fit that diverged as if they were.
 
-    Of data in pieces a few rows are looked at that grow by those which tell more, a pass a round:
-      1. The sample, and the rows that the weights which the fit has reached get most wrong.
-      2. No direction orders these: none orders all rows, unless there are columns in which only other rows move. Those
-         that move most are added.
-      3. A direction orders these: if it orders all others, it is the answer; those that it gets most wrong are added.
+    For data in pieces, the search uses a small set of rows, which grows in each pass:
+      1. It starts with the sample, and the rows that the weights of the fit misclassify most.
+      2. If no direction orders these rows, none orders all rows, unless some columns vary only in other rows: the rows
+         that vary most are added.
+      3. If a direction orders these rows and all others, it is the answer; otherwise the rows that it misclassifies
+         most are added.
     """
     source, whitening, reached = problem.source, problem.whitening, (fit.coef, fit.intercept)
     how: dict[str, Any] = {"fit_intercept": problem.intercept, "weights": reached}
@@ -157,7 +158,7 @@ def find_separation(
 def _one_class_direction(problem: Problem) -> Array | None:
     """Return the direction (1 × (1 + columns)) of levels whose rows are all of one class, None if there are none.
 
-    Of a table of two classes, folded by codes: one pass counts the rows of each level.
+    For a table of two classes folded by codes, one pass counts the rows of each level.
     """
     form = problem.source.form
     if form is None or problem.K > 2:
@@ -205,7 +206,7 @@ def _whitened(rows: DesignRows, whitening: Array | None) -> Any:
 
 
 def _unseen(rows: Array) -> Array:
-    """Return directions, a row each, in which no row moves: columns that are constant here, or depend on others.
+    """Return the directions, one per row, that affect no row: columns that are constant here, or depend on others.
 
     >>> np.abs(_unseen(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))).tolist()
     [[0.0, 1.0]]

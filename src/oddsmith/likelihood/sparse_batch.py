@@ -1,16 +1,21 @@
 """Several scales of a Laplace prior solved together: one reading of the rows serves all of them.
 
 A pass over many rows costs its reading; the gradients of several models are little more work. So the points of a path
-advance together: each has its own weights and its own model of the Hessian, corrected by its own steps.
+advance together, each with its own weights and its own model of the Hessian, corrected by its own steps. A few scales
+begin, at the optimum of a sample or of a similar problem; the others begin between two neighbours, as soon as these are
+near their optima.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+from scipy.special import expit
 
+from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import EPS, Array
@@ -18,6 +23,7 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import (
     PRECISION,
+    ProximalNewton,
     SparseOptimum,
     SparsePenalty,
     corrected,
@@ -27,12 +33,37 @@ from oddsmith.solvers.proximal_newton import (
 )
 from oddsmith.statistics import Gradients, LossesParams
 
+NEAR = 0.3
+"""The relative gap of a point from which its neighbours begin."""
+SAMPLE_TOLERANCE, SAMPLE_STEPS = 1e-2, 20
+"""The relative gap of a fit to a sample, and its most steps."""
 
-def batch_size(stated: SparseProblem) -> int:
-    """Return how many scales are solved together: 1 where rows are few, or the loss has another form."""
-    objective, settings = stated.objective, policy.POLICY
+
+@dataclass(frozen=True)
+class PathGuide:
+    """Some points of a path, with Hessians near them: there the path of a similar problem begins."""
+
+    coordinates: Coordinates
+    weight: float
+    scales: tuple[float, ...]
+    points: tuple[tuple[Array, Array], ...]
+
+    def starts(self, stated: SparseProblem) -> list[tuple[Array, Array]]:
+        """Return weights and Hessians in the coordinates of another problem over the same columns."""
+        old, new = self.coordinates, stated.coordinates
+        back = np.diag(np.concatenate([[1.0], old.scale / new.scale]))
+        back[0, 1:] = (old.center - new.center) / new.scale
+        ahead = np.diag(np.concatenate([[1.0], new.scale / old.scale]))
+        ahead[0, 1:] = (new.center - old.center) / old.scale
+        share = stated.objective.weight / self.weight
+        return [(ahead @ w, share * (back.T @ H @ back)) for w, H in self.points]
+
+
+def advance_together(stated: SparseProblem) -> bool:
+    """Return whether scales are solved together: rows are many, and the loss is that of two classes."""
+    objective = stated.objective
     plain = objective.shape[0] == 1 and objective.link is None and objective.whitening is None
-    return settings.sparse_batch if stated.is_small and not stated.exact and plain else 1
+    return stated.is_small and not stated.exact and plain
 
 
 def evaluate_together(objective: FoldObjective, points: Sequence[Array]) -> list[ObjectiveValue]:
@@ -58,15 +89,21 @@ class _Point:
 
     penalty: SparsePenalty
     target: Array
-    H: Array
+    H: Array | None
     e: ObjectiveValue | None = None
     value: float = np.inf
     gap: float = np.inf
     steps: int = 0
     done: bool = False
 
+    @property
+    def is_near(self) -> bool:
+        """Whether neighbours may begin here."""
+        return self.e is not None and self.gap <= NEAR * max(1.0, abs(self.value))
+
     def take(self, new: ObjectiveValue, tol: float) -> None:
         """Go to the point that was evaluated if the objective falls there, else half the way back; look further."""
+        assert self.H is not None
         value = new.value + self.penalty.value(new.w)
         self.steps += 1
         if self.e is not None and not value <= self.value + 8.0 * EPS * abs(self.value):
@@ -77,53 +114,157 @@ class _Point:
         self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
         self.done = self.gap <= tol * max(1.0, abs(value))
         if not self.done:
-            missed = violation(self.penalty.blocks, new.w, new.gradient)
-            self.target = minimise_model(self.H, new.gradient, new.w, self.penalty.blocks, tol=PRECISION * missed)
+            self.target = _model_minimum(self.H, new.gradient, new.w, self.penalty)
+
+    def settle(self, found: SparseOptimum) -> None:
+        """End at the optimum that was found otherwise."""
+        self.e, self.value, self.gap, self.H, self.done = found.e, found.value, found.gap, found.H, True
+        self.steps += found.iterations
 
 
-def solve_together(
-    stated: SparseProblem, scales: Sequence[float], e: ObjectiveValue, H: Array, *, tol: float
-) -> list[SparseOptimum]:
-    """Return the optima at some scales, from the point ``e`` with a Hessian near it."""
-    points = []
-    for scale in scales:
-        penalty = stated.penalty_at(scale, e)
-        missed = violation(penalty.blocks, e.w, e.gradient)
-        start = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=1e-3 * missed)
-        points.append(_Point(penalty=penalty, target=start, H=H, e=e, value=e.value + penalty.value(e.w)))
-    return _advance(stated, scales, points, tol)
+@dataclass
+class PathBatch:
+    """The points of a path by their places in ``scales``, those that have begun."""
 
+    stated: SparseProblem
+    scales: Sequence[float]
+    points: dict[int, _Point]
+    mean_bound: float | None
 
-def solve_from_sample(
-    stated: SparseProblem, sample: SparseProblem, scales: Sequence[float], starts: Sequence[ObjectiveValue], tol: float
-) -> list[SparseOptimum]:
-    """Return the optima at all scales from those of a sample of the rows, each with the sample's Hessian there."""
-    points = []
-    for scale, start in zip(scales, starts, strict=True):
-        H = (start if start.hessian is not None else sample.objective.evaluate(start.w, 2)).dense_hessian
-        points.append(_Point(penalty=stated.penalty_at(scale, start), target=start.w, H=H))
-    return _advance(stated, scales, points, tol)
-
-
-def _advance(
-    stated: SparseProblem, scales: Sequence[float], points: Sequence[_Point], tol: float
-) -> list[SparseOptimum]:
-    """Take all points to their optima, a pass for all of them; a point that is slow is solved by itself in the end."""
-    for _ in range(policy.POLICY.sparse_batch_rounds):
-        open_points = [point for point in points if not point.done]
-        if not open_points:
-            break
-        evaluations = evaluate_together(stated.objective, [point.target for point in open_points])
-        for point, new in zip(open_points, evaluations, strict=True):
-            point.take(new, tol)
-    results = []
-    for scale, point in zip(scales, points, strict=True):
-        assert point.e is not None
-        if point.done:
-            gap = max(point.gap, 0.0)
-            found = SparseOptimum(e=point.e, value=point.value, gap=gap, H=point.H, iterations=point.steps)
-            results.append(found)
+    @classmethod
+    def begun(
+        cls, stated: SparseProblem, scales: Sequence[float], e: ObjectiveValue, guide: PathGuide | None, tol: float
+    ) -> PathBatch:
+        """Begin at some scales: where a guide ended, or a sample; without either these are solved one by one."""
+        places = first_places(len(scales))
+        some = [scales[k] for k in places]
+        batch, sample = cls(stated, scales, {}, _mean_bound(stated, e)), stated.on_sample()
+        if guide is not None and list(guide.scales) == some:
+            starts = guide.starts(stated)
+        elif sample is not None:
+            starts = _sample_optima(sample, some, e)
         else:
-            stated.H = point.H
-            results.append(stated.solve(scale, point.e, tol=tol, max_iter=stated.problem.max_iter))
-    return results
+            for k in places:
+                found = stated.solve(scales[k], e, tol=tol, max_iter=stated.problem.max_iter)
+                batch._add(k, found.e.w, found.H, found.e).settle(found)
+                e = found.e
+            return batch
+        for k, (w, H) in zip(places, starts, strict=True):
+            point = batch._add(k, w, H, e)
+            if dual_gap(e, point.penalty) <= tol * max(1.0, abs(e.value)):  # all weights are zero
+                point.target, point.e, point.value = e.w, e, e.value + point.penalty.value(e.w)
+                point.gap, point.done = dual_gap(e, point.penalty), True
+        return batch
+
+    def solve(self, tol: float) -> list[SparseOptimum]:
+        """Take all points to their optima, a pass for all of them; one that is slow is solved by itself in the end."""
+        while True:
+            self._bisect()
+            open_points = {k: point for k, point in sorted(self.points.items()) if not point.done}
+            if not open_points:
+                break
+            evaluations = evaluate_together(self.stated.objective, [point.target for point in open_points.values()])
+            for (k, point), new in zip(open_points.items(), evaluations, strict=True):
+                point.take(new, tol)
+                if point.steps >= policy.POLICY.sparse_batch_rounds and not point.done:
+                    self._solve_alone(k, point, tol)
+        return [_optimum(self.points[k]) for k in range(len(self.scales))]
+
+    def guide(self) -> PathGuide:
+        """Return where the path of a similar problem may begin."""
+        places = first_places(len(self.scales))
+        ends = [(_optimum(self.points[k]).e.w, _optimum(self.points[k]).H) for k in places]
+        scales = tuple(self.scales[k] for k in places)
+        return PathGuide(self.stated.coordinates, self.stated.objective.weight, scales, tuple(ends))
+
+    def _add(self, k: int, target: Array, H: Array, e: ObjectiveValue) -> _Point:
+        penalty = self.stated.penalty_at(self.scales[k], e)
+        if self.mean_bound is not None:
+            # A class's mean activation is on the wrong side by at most its loss: the rest of it is due to the weights.
+            least = float(self.stated.problem.class_weight.min())
+            value = e.value + penalty.value(e.w)
+            penalty = replace(penalty, reach=value * (1.0 / least + self.scales[k] * self.mean_bound))
+        self.points[k] = _Point(penalty=penalty, target=target, H=H)
+        return self.points[k]
+
+    def _solve_alone(self, k: int, point: _Point, tol: float) -> None:
+        assert point.e is not None
+        self.stated.H = point.H
+        point.settle(self.stated.solve(self.scales[k], point.e, tol=tol, max_iter=self.stated.problem.max_iter))
+
+    def _bisect(self) -> None:
+        """Begin between neighbours that are near their optima, as many as there is memory for their Hessians."""
+        size, kept = self.stated.objective.size, set(first_places(len(self.scales)))
+        room = policy.POLICY.sparse_batch_bytes / (8.0 * size**2)
+        places = sorted(self.points)
+        for before, k, after in zip([-1, *places], places, [*places[1:], len(self.scales)], strict=False):
+            if self.points[k].done and k not in kept and before >= k - 1 and after <= k + 1:
+                self.points[k].H = None
+        for a, b in pairwise(places):
+            one, other = self.points[a], self.points[b]
+            live = sum(point.H is not None for point in self.points.values())
+            waiting = any(not point.done for point in self.points.values())
+            if b - a > 1 and one.is_near and other.is_near and (live < room or not waiting):
+                self._begin_between(a, b, (a + b) // 2)
+
+    def _begin_between(self, a: int, b: int, k: int) -> None:
+        """Begin at the minimum of the model between two points; its gradient is interpolated, with its curvature."""
+        one, other, t = self.points[a], self.points[b], (k - a) / (b - a)
+        assert one.e is not None and other.e is not None and one.H is not None and other.H is not None
+        x, H = (1.0 - t) * one.e.w + t * other.e.w, (1.0 - t) * one.H + t * other.H
+        bend = 0.5 * t * (1.0 - t) * ((other.H - one.H) @ (other.e.w - one.e.w))
+        gradient = (1.0 - t) * one.e.gradient + t * other.e.gradient - bend
+        point = self._add(k, x, H, one.e)
+        point.target = _model_minimum(H, gradient, x, point.penalty)
+
+
+def _mean_bound(stated: SparseProblem, e: ObjectiveValue) -> float | None:
+    """Return the largest mean of a column in a class, against its penalty at scale 1; ``e`` is the null point.
+
+    One pass. None with offsets, or where columns are free: then it says nothing of the intercept.
+    """
+    objective, problem, blocks = stated.objective, stated.problem, stated.unit.blocks
+    penalised = blocks.strength > 0.0
+    if problem.source.has_offset or not problem.intercept or (~penalised).sum() > 1:
+        return None
+    moved = e.w.copy()
+    moved[0] += 1.0
+    p, q = float(expit(e.w[0])), float(expit(moved[0]))
+    total = (evaluate_together(objective, [moved])[0].gradient - e.gradient) / (q - p)  # all weights are zero
+    second = p * total - e.gradient
+    first_mean, second_mean = (total - second) / problem.class_weight[0], second / problem.class_weight[1]
+    largest = np.maximum(blocks.norms(first_mean), blocks.norms(second_mean))
+    return float(np.max(largest[penalised] / blocks.strength[penalised], initial=0.0))
+
+
+def first_places(n: int) -> list[int]:
+    """Return the places of a path at which it begins: the ends, and some between them.
+
+    >>> first_places(20)
+    [0, 7, 15, 19]
+    """
+    stride = policy.POLICY.sparse_stride
+    return sorted({0, *range(stride - 1, n, stride), n - 1})
+
+
+def _model_minimum(H: Array, gradient: Array, x: Array, penalty: SparsePenalty) -> Array:
+    missed = violation(penalty.blocks, x, gradient)
+    return minimise_model(H, gradient, x, penalty.blocks, tol=PRECISION * missed)
+
+
+def _sample_optima(sample: SparseProblem, scales: Sequence[float], e: ObjectiveValue) -> list[tuple[Array, Array]]:
+    """Return the weights of the optima of a sample, nearly, and the Hessians there; ``e`` is all rows' null point."""
+    solver, objective, found = ProximalNewton(tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_STEPS), sample.objective, []
+    at = objective.evaluate(e.w, 2)
+    H = at.dense_hessian
+    for scale in scales:
+        optimum = solver.minimise(objective, sample.penalty_at(scale, at), at, H)
+        at, H = optimum.e, optimum.H
+        found.append((at.w, H))
+    return found
+
+
+def _optimum(point: _Point) -> SparseOptimum:
+    assert point.e is not None
+    H = np.zeros((0, 0)) if point.H is None else point.H
+    return SparseOptimum(e=point.e, value=point.value, gap=max(point.gap, 0.0), H=H, iterations=point.steps)

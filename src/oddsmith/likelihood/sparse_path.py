@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
 
-from oddsmith.engines import PartedSource
+from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.sparse_batch import batch_size, solve_from_sample, solve_together
+from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide, advance_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
@@ -19,7 +21,10 @@ from oddsmith.solvers.proximal_newton import SparseOptimum
 
 SPAN = 100.0
 """The largest scale of a path is so many times the smallest useful one."""
-SAMPLE_TOLERANCE = 1e-5
+SHARES, SHORT_PATH = (0.5, 0.7, 0.84, 0.93), 20
+"""Where stretches of a path of many columns end, and the number of scales from which there are several."""
+ROUGH = 1e-2
+"""The relative gap of the point at which a stretch begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,7 @@ class SparsePath:
     objective: Array
     gap: Array
     passes: int
+    guide: PathGuide | None = None
 
     @property
     def weights(self) -> Array:
@@ -44,8 +50,18 @@ class SparsePath:
         return np.stack([point.toarray() for point in self.points])
 
 
-def solve_path(problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7) -> SparsePath:
-    """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it."""
+def solve_path(
+    problem: Problem,
+    scales: Array | None = None,
+    n: int = 100,
+    *,
+    tol: float = 1e-7,
+    guide: PathGuide | None = None,
+) -> SparsePath:
+    """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
+
+    ``guide`` is that of the path of a problem over nearly the same rows.
+    """
     stated = SparseProblem.of(problem)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
@@ -55,13 +71,18 @@ def solve_path(problem: Problem, scales: Array | None = None, n: int = 100, *, t
                 "No column has any relation to the classes here: all weights are zero at any scale."
             )
         scales = smallest * np.geomspace(1.0, SPAN, n)
-    found, weights = [], []
+    scales = np.asarray(scales, dtype=np.float64)
     if not stated.is_small and stated.by_columns:
-        return _by_columns(stated, e, np.asarray(scales, dtype=np.float64), smallest, tol)
-    for point in _solve_all(stated, e, [float(scale) for scale in scales], smallest, tol):
+        return _by_columns(stated, e, scales, smallest, tol)
+    batch, optima = None, _one_by_one(stated, e, scales.tolist(), smallest, tol)
+    if advance_together(stated):
+        batch = PathBatch.begun(stated, scales.tolist(), e, guide, tol)
+        optima = iter(batch.solve(tol))
+    found, weights = [], []
+    for point in optima:
         weights.append(sparse.csr_array(stated.user_weights(point.e.w)))
         found.append((point.e.log_likelihood, point.value, point.gap))
-    return _path(stated, np.asarray(scales, dtype=np.float64), weights, found)
+    return replace(_path(stated, scales, weights, found), guide=None if batch is None else batch.guide())
 
 
 def _path(
@@ -79,35 +100,60 @@ def _path(
 
 
 def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smallest: float, tol: float) -> SparsePath:
-    """Solve many columns in memory: nothing of the size of all weights is kept but those that are not zero."""
-    stated.start_columns(e)
-    found, weights, before = [], [], min(smallest, float(scales[0]))
+    """Solve many columns in memory: nothing of the size of all weights is kept but those that are not zero.
+
+    A quick climb to some scales, solved roughly, lets stretches of the path be solved at the same time.
+    """
+    if stated.last is not e:
+        stated.start_columns(e.w)
+    edges, before, starts = stretches(len(scales)), min(smallest, float(scales[0])), []
+    with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
+        try:
+            for first, last in edges:
+                part = replace(stated, descent=stated.column_descent().copy())
+                starts.append((part, scales[first:last], before, tol))
+                if len(starts) == 1:
+                    work = {0: pool.submit(_stretch, *starts[0])}
+                for scale in scales[[(first + last) // 2, last - 1]] if last < len(scales) else ():
+                    stated.step_columns(float(scale), tol=ROUGH, max_iter=stated.problem.max_iter, before=before)
+                    before = float(scale)
+            for k in range(len(starts) - 1, 0, -1):  # the last takes longest
+                work[k] = pool.submit(_stretch, *starts[k])
+            points = [point for k in range(len(starts)) for point in work[k].result()]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    path = _path(stated, scales, [weights for weights, _ in points], [figures for _, figures in points])
+    return replace(path, passes=path.passes + len(points))
+
+
+def stretches(n: int) -> list[tuple[int, int]]:
+    """Return the parts of a path of n points that take about equal times: later points have more columns.
+
+    >>> stretches(50), stretches(10)
+    ([(0, 25), (25, 35), (35, 42), (42, 46), (46, 50)], [(0, 10)])
+    """
+    edges = [0, *(int(share * n) for share in SHARES), n] if n >= SHORT_PATH else [0, n]
+    return list(pairwise(edges))
+
+
+def _stretch(
+    part: SparseProblem, scales: Array, before: float, tol: float
+) -> list[tuple[sparse.csr_array, tuple[float, float, float]]]:
+    """Return weights, log likelihood, objective and gap at each of ascending scales."""
+    found = []
     for scale in scales:
-        point = stated.step_columns(float(scale), tol=tol, max_iter=stated.problem.max_iter, before=before)
-        weights.append(stated.column_weights(point))
-        found.append((-point.loss, point.value, max(point.gap, 0.0)))
+        point = part.step_columns(float(scale), tol=tol, max_iter=part.problem.max_iter, before=before)
+        found.append((part.column_weights(point), (-point.loss, point.value, max(point.gap, 0.0))))
         before = float(scale)
-    return _path(stated, scales, weights, found)
+    return found
 
 
-def _solve_all(
+def _one_by_one(
     stated: SparseProblem, e: ObjectiveValue, scales: Sequence[float], smallest: float, tol: float
 ) -> Iterator[SparseOptimum]:
-    """Solve at each scale from the one before, or a few scales together where a pass over the rows is long."""
-    batch, sample = batch_size(stated), stated.on_sample()
-    if batch > 1 and sample is not None and isinstance(stated.problem.source, PartedSource):
-        # A pass over files or a cluster is costly: the path of the sample is the start, and all scales share passes.
-        null = sample.objective.evaluate(e.w)
-        starts = [point.e for point in _solve_all(sample, null, scales, smallest, SAMPLE_TOLERANCE)]
-        yield from solve_from_sample(stated, sample, scales, starts, tol)
-        return
-    curvature, before = sample or stated, min(smallest, scales[0])
-    for first in range(0, len(scales), batch):
-        some = scales[first : first + batch]
-        if batch > 1:
-            H = curvature.objective.evaluate(e.w, 2).dense_hessian
-            found = solve_together(stated, some, e, H, tol=tol)
-        else:
-            found = [stated.solve(some[0], e, tol=tol, max_iter=stated.problem.max_iter, before=before)]
-        yield from found
-        e, before = found[-1].e, some[-1]
+    """Solve at each scale from the one before."""
+    before = min(smallest, scales[0])
+    for scale in scales:
+        found = stated.solve(scale, e, tol=tol, max_iter=stated.problem.max_iter, before=before)
+        yield found
+        e, before = found.e, scale

@@ -109,6 +109,10 @@ class SparseProblem:
     def null_point(self) -> ObjectiveValue:
         """Return the evaluation at the optimum of the free coordinates, all others zero."""
         x = start_weights(self.problem, self.objective)
+        if not self.is_small and self.by_columns and not self.problem.source.has_offset:
+            self.start_columns(x)
+            assert self.last is not None
+            return self.last
         e = self.objective.evaluate(x)
         for _ in range(50):
             free = self._free_coordinates()
@@ -117,7 +121,7 @@ class SparseProblem:
                 break
             sub = self._over(np.unique(free % self.objective.shape[1])[1:] - 1)
             inner = sub.objective.evaluate(self._restricted(e.w, sub.columns), 2)
-            pen = self._penalty_over(self.unit.scaled(0.0), sub.columns)
+            pen = replace(self._penalty_over(self.unit.scaled(0.0), sub.columns), reach=1.0)
             found = ProximalNewton(tol=1e-15, max_iter=30).minimise(sub.objective, pen, inner, inner.dense_hessian)
             before = e
             e = self.objective.evaluate(self._expanded(found.e.w, sub.columns))
@@ -216,26 +220,28 @@ class SparseProblem:
         self, scale: float, e: ObjectiveValue, tol: float, max_iter: int, before: float
     ) -> SparseOptimum:
         """Solve by columns; ``point`` goes on from solve to solve."""
-        if self.point is None or self.last is not e:
-            self.start_columns(e)
+        if self.last is not e:
+            self.start_columns(e.w)
         point = self.step_columns(scale, tol=tol, max_iter=max_iter, before=before or scale)
+        self.objective.count_pass()
         self.last = self._evaluation(point)
         if self.record is not None:
             self.record(replace(self.last, value=point.value), 1.0)
         none = np.zeros((0, 0))
         return SparseOptimum(e=self.last, value=point.value, gap=max(point.gap, 0.0), H=none, iterations=point.steps)
 
-    def start_columns(self, e: ObjectiveValue) -> None:
-        """Begin the descent by columns at a point."""
-        W = self.user_weights(e.w)
+    def start_columns(self, x: Array) -> None:
+        """Begin the descent by columns at weights."""
+        W = self.user_weights(x)
         w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
-        self.point = self._descent().start(w, np.asarray(b))
+        self.point = self.column_descent().start(w, np.asarray(b))
+        self.last = self._evaluation(self.point)
+        self.objective.count_pass()
 
     def step_columns(self, scale: float, *, tol: float, max_iter: int, before: float) -> ColumnPoint:
         """Return the optimum at ``scale``, by columns, from the one at the scale ``before``."""
         assert self.point is not None
-        self.point = self._descent().solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
-        self.objective.count_pass()
+        self.point = self.column_descent().solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
         return self.point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
@@ -247,7 +253,7 @@ class SparseProblem:
         places = np.concatenate([[0], point.columns + 1])
         return sparse.csr_array((some.data, places[some.indices], some.indptr), shape=(len(b), self.problem.M + 1))
 
-    def _descent(self) -> ColumnDescent:
+    def column_descent(self) -> ColumnDescent:
         """Return the problem by columns, made once."""
         if self.descent is None:
             assert self.problem.laplace is not None
@@ -264,7 +270,8 @@ class SparseProblem:
     def _evaluation(self, point: ColumnPoint) -> ObjectiveValue:
         """Return a point as an evaluation in the solver's coordinates, its gradient that of the dual residuals."""
         center, spread = self.coordinates.center, self.coordinates.scale
-        w, g = np.atleast_2d(point.all_weights(self.problem.M).T), np.atleast_2d(point.gradient.T)
+        w = np.atleast_2d(point.all_weights(self.problem.M).T)
+        g = np.atleast_2d(self.column_descent().gradient(point.theta).T)
         first = np.atleast_1d(point.theta.sum(axis=0))
         x = np.column_stack([np.atleast_1d(point.b) + w @ center, w * spread]).ravel()
         gradient = np.column_stack([first, (g - np.outer(first, center)) / spread]).ravel() + self.unit.ridge * x

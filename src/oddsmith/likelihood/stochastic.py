@@ -22,7 +22,7 @@ def sgd_epoch(
 ) -> tuple[Array, Array]:
     """Return the weights after one epoch over the rows in random order, and the mean of the iterates.
 
-    The rows are part of a whole of weight ``total`` (default: they are all of it), over which the prior is spread.
+    The rows are part of data of weight ``total`` (default: all of it), over which the prior is spread.
     """
     _check(objective)
     source, penalty = objective.source, objective.penalty
@@ -49,7 +49,7 @@ def sgd_epoch(
 
 
 def _check(objective: FoldObjective) -> None:
-    """Refuse what stochastic gradient descent does not take."""
+    """Refuse problems that stochastic gradient descent does not support."""
     if objective.whitening is not None:
         raise InvalidInputError(
             "Stochastic gradient descent takes no whitened kernel of this size. Use solver='auto', or whiten=False."

@@ -1,4 +1,4 @@
-"""What every classifier shares: a fit that succeeds or changes nothing, predictions, decisions, files and exports."""
+"""The base class of all classifiers: an all-or-nothing fit, predictions, decisions, files and exports."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ OUT_OF_RANGE = (
 
 
 def check_estimates(model: Estimator) -> None:
-    """Refuse a fit whose estimates are not numbers."""
+    """Raise if estimates are NaN or infinite."""
     for name, value in vars(model).items():
         if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any():
             raise InvalidInputError(OUT_OF_RANGE.format(f"{name} would hold NaN"))
 
 
 def all_or_nothing(fit: F) -> F:
-    """Decorate a method that fits: if it raises, the estimator is as it was before."""
+    """Decorate a fitting method: if it raises, the estimator keeps its previous state."""
 
     @wraps(fit)
     def guarded(self: Estimator, *args: object, **kwargs: object) -> object:
@@ -67,26 +67,26 @@ def all_or_nothing(fit: F) -> F:
 
 @runtime_checkable
 class HasPredictive(Protocol):
-    """A model with a posterior of its weights."""
+    """A model with a posterior over its weights."""
 
     def predictive(self, X: Any) -> Predictive:
         """Return the predictive distribution of each row."""
 
 
 def is_probabilistic(model: object) -> bool:
-    """Whether a model has probabilities; scikit-learn hides ``predict_proba`` where its parameters do not allow it."""
+    """Whether a model has probabilities; some scikit-learn parameters hide ``predict_proba``."""
     return hasattr(model, "predict_proba")
 
 
 def training_prior(model: object) -> Array | None:
-    """Return the class shares that a model was trained on, None if it does not know them."""
+    """Return the class shares of the training data, None if the model does not know them."""
     return getattr(model, "class_prior_", None)
 
 
 class Classifier(ClassifierMixin, Estimator):
-    """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``.
+    """A scikit-learn classifier: the constructor stores its arguments, ``fit`` sets the attributes that end in ``_``.
 
-    Predictions and decisions by probabilities; then the model outside Python: a file, SQL, ONNX, a page to be read.
+    It predicts, decides by expected loss, and exports the model to a file, SQL, ONNX or an HTML report.
     """
 
     predict_proba: Callable[[Any], Array]
@@ -108,7 +108,7 @@ class Classifier(ClassifierMixin, Estimator):
         return np.asarray(self.classes_[codes])
 
     def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
-        """Return the share of rows whose class is predicted; ``y`` may name a column, also of data in pieces.
+        """Return the accuracy, the share of rows predicted correctly; ``y`` may be the name of a column.
 
         For more scores, with intervals, see `oddsmith.evaluate`.
 
@@ -129,17 +129,17 @@ class Classifier(ClassifierMixin, Estimator):
     def decide(self, X: Any, loss: LossLike = None, reject: RejectLike = None, predictive: bool = False) -> Labels:
         """Return the action of smallest expected loss for each row, or ``oddsmith.REJECT``.
 
-        ``argmin_a Σ_k p(C_k | x) L[k, a]``; if all errors cost the same, that is ``predict(X)``. Among actions that
-        cost the same the first is taken; a row is rejected only if that is cheaper than every action.
+        ``argmin_a Σ_k p(C_k | x) L[k, a]``; if all errors cost the same, this equals ``predict(X)``. Ties go to the
+        first action; a row is rejected only if rejecting is cheaper than every action.
 
         Parameters
         ----------
         X : rows
         loss, reject
-            As for `oddsmith.decide`, classes in the order of ``classes_``: what actions and no decision cost.
+            The costs of actions and of rejecting, as in `oddsmith.decide`, classes in the order of ``classes_``.
         predictive : bool
-            Whether the loss is expected under the predictive distribution, ``predictive(X).mean``, which accounts for
-            the uncertainty of the weights, instead of under the probabilities at the estimate.
+            Whether to take the expectation under the predictive distribution, ``predictive(X).mean``, which accounts
+            for the uncertainty of the weights, instead of under the probabilities at the estimate.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["well", "well", "sick", "sick"])
@@ -164,7 +164,7 @@ class Classifier(ClassifierMixin, Estimator):
         return mark(labels, rejected)
 
     def threshold_for(self, loss: LossLike = None) -> float:
-        """Return the probability of ``classes_[1]`` above which the second action is the cheaper one (two classes).
+        """Return the probability of ``classes_[1]`` above which the second action is cheaper (two classes).
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["sick", "sick", "well", "well"])
@@ -176,20 +176,20 @@ class Classifier(ClassifierMixin, Estimator):
         self._check_fitted()
         if len(self.classes_) != 2:
             raise InvalidInputError(
-                f"A threshold lies between two classes, and this model has {len(self.classes_)}: "
+                f"A threshold needs two classes, but this model has {len(self.classes_)}: "
                 f"{self.classes_.tolist()[:8]}. Use decide(X, loss), which compares all actions."
             )
         return threshold_for(loss, classes=self.classes_)
 
     @available_if(is_probabilistic)
     def with_class_prior(self, class_prior: PerClass) -> Any:
-        """Return a model for the same class densities under another class prior, {class: probability}.
+        """Return the model under another class prior, {class: probability}, with the same class densities.
 
-        ``p'(C_k | x) ∝ p(C_k | x) π'_k / π_k``, with π = ``class_prior_``, the shares of the classes in training. Where
-        log odds are linear only the intercepts move, by ``log(π'_k / π_k)``. With another link than the logit, and for
-        models made of models, that is no model of the same kind: a `RecalibratedClassifier` around it is returned.
+        ``p'(C_k | x) ∝ p(C_k | x) π'_k / π_k``, with π = ``class_prior_``, the class shares in training. If the log
+        odds are linear, only the intercepts move, by ``log(π'_k / π_k)``. With links other than the logit, and for
+        classifiers around other classifiers, the result is a `RecalibratedClassifier` around this model.
 
-        Nothing is refitted; log likelihood, certificate and trace remain those of the fit.
+        Nothing is refitted; log likelihood, certificate and trace still describe the fit.
 
         >>> from oddsmith import LogisticRegression
         >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
@@ -204,22 +204,22 @@ class Classifier(ClassifierMixin, Estimator):
         trained = training_prior(self)
         if trained is None:
             raise InvalidInputError(
-                f"This {type(self).__name__} does not know the class shares that it was trained on (partial_fit keeps "
-                "none). Use fit(X, y); or undo_resampling({class: share in training / share wanted}), if you know them."
+                f"This {type(self).__name__} does not know the class shares of its training data (partial_fit keeps "
+                "none). Use fit(X, y); or undo_resampling({class: share in training / new share}), if you know them."
             )
         return self._shifted(np.log(prior / trained), prior)
 
     @available_if(is_probabilistic)
     def undo_resampling(self, rates: PerClass | None = None, *, y: Any = None) -> Any:
-        """Return the model as if its classes had not been resampled or weighted before the fit.
+        """Return the model with the effect of resampling or weighting the classes before the fit removed.
 
         Parameters
         ----------
         rates : {class: factor} or K numbers
-            By which factor the rows of each class were multiplied: the share of them that was kept, how often each was
-            repeated, or their weight. Only ratios matter; classes that are not named have 1.
+            The factor on the number of rows of each class: the share of rows kept, the number of repetitions, or the
+            weight. Only ratios matter; the default for a class is 1.
         y : labels
-            Instead: the labels before resampling, whose shares are the prior to go back to.
+            Alternatively, the labels before resampling; their shares become the class prior.
 
         The training prior was proportional to π_k · rate_k; dividing it out moves the intercepts by ``−log rate_k``.
 
@@ -246,13 +246,13 @@ class Classifier(ClassifierMixin, Estimator):
     def _check_probabilistic(self) -> None:
         if not is_probabilistic(self):
             raise InvalidTypeError(
-                f"{type(self).__name__} has no probabilities, and without them no loss can be expected. Use "
-                "predict(X); or give it probabilities by recalibrate(model, X, y) on rows that it was not fitted to; "
-                "or use a probabilistic model such as LogisticRegression."
+                f"{type(self).__name__} has no probabilities, which an expected loss needs. Use predict(X); or add "
+                "probabilities with recalibrate(model, X, y) on rows that it was not fitted to; or use a "
+                "probabilistic model such as LogisticRegression."
             )
 
     def _probabilities(self, X: object, predictive: bool) -> Array:
-        """Return the probabilities that a decision rests on, N × K."""
+        """Return the probabilities for a decision, N × K."""
         from oddsmith.decision.loss import read_probabilities
 
         self._check_probabilistic()
@@ -266,7 +266,7 @@ class Classifier(ClassifierMixin, Estimator):
         return read_probabilities(self.predictive(X).mean, len(self.classes_))
 
     def _decision_proba(self, X: object) -> Array:
-        """Return the probabilities at the estimate; some models ask for complete rows here."""
+        """Return the probabilities at the estimate; some models require complete rows here."""
         return self.predict_proba(X)
 
     def _shares(self, y: npt.ArrayLike) -> Array:
@@ -275,17 +275,17 @@ class Classifier(ClassifierMixin, Estimator):
         if counts.sum() != labels.size or not counts.all():
             unknown = sorted({str(label) for label in np.unique(labels).tolist() if label not in known})
             what = f"holds other labels too: {', '.join(unknown[:8])}" if unknown else "lacks some of them"
-            raise InvalidInputError(f"The model's classes are {known[:8]}, and y {what}.")
+            raise InvalidInputError(f"The model's classes are {known[:8]}, but y {what}.")
         return np.asarray(counts / counts.sum())
 
     def _shifted(self, shift: Array, prior: Array | None) -> Any:
-        """Return a model whose log odds are moved by ``shift``."""
+        """Return a model whose log odds are shifted by ``shift``."""
         from oddsmith.models.recalibrated import RecalibratedClassifier
 
         return RecalibratedClassifier.around(self, shift=shift - shift.mean(), class_prior=prior)
 
     def _repr_html_inner(self) -> str:
-        """Return scikit-learn's box; below that of a fitted model what matters about it."""
+        """Return scikit-learn's box, with a summary of the fit below it."""
         box = str(super()._repr_html_inner())
         if "classes_" not in vars(self):
             return box
@@ -302,12 +302,11 @@ class Classifier(ClassifierMixin, Estimator):
         return bundle
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
+        """Write the fitted model to a file; ``oddsmith.load(path)`` restores it, bit for bit.
 
-        The file holds numbers and JSON, never code, and no rows; it is written whole or not at all. Its format is in
-        ``docs/model_file.md``. It is a function of the fitted model alone: no row is read, even if the rows of the fit
-        are still in memory. `oddsmith.load` says what a loaded model can answer. A model or transformer of scikit-learn
-        inside this one is refused.
+        The file contains numbers and JSON, never code and never training rows; it is written completely or not at all.
+        ``docs/model_file.md`` describes the format, `oddsmith.load` what a loaded model can compute. The file depends
+        on the fitted model alone. A model that contains a scikit-learn model or transformer cannot be saved.
 
         >>> import tempfile, oddsmith
         >>> model = oddsmith.LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
@@ -331,25 +330,24 @@ class Classifier(ClassifierMixin, Estimator):
         predictive: bool = False,
         level: float = 0.9,
     ) -> str:
-        """Return one SELECT that predicts the rows of a table, with numbers as ``predict_proba`` has them.
+        """Return one SELECT that predicts the rows of a table, with the numbers of ``predict_proba``.
 
-        The design (levels, missing values, formula), basis, calibration and class prior are in it; it needs no function
-        that the database does not have. Columns come by name, in any order; names are quoted, strings escaped. A row
-        that
-        ``predict_proba`` would refuse (a missing value or unseen level without a policy, infinity) has NULL throughout.
-        Columns that have no weight under a `LaplacePrior` are not read, and may be missing.
+        It includes the design (levels, missing values, formula), basis, calibration and class prior, and uses built-in
+        functions only. Columns are found by name, in any order; names are quoted and strings escaped. A row that
+        ``predict_proba`` would refuse (a missing value or unseen level without a policy, infinity) gives NULL in every
+        result column. Columns whose weights a `LaplacePrior` set to zero are not read, and may be absent.
 
         Parameters
         ----------
         table : str or (schema, name)
-            The table or view to predict, a name as it is: ``"my.table"`` is one name with a dot in it.
+            The table or view, as a single name: ``"my.table"`` is one name that contains a dot.
         dialect : "duckdb", "postgres", "sqlite", "mysql", "snowflake" or "bigquery"
         loss, reject
-            As for ``decide``: adds the column ``decision`` (NULL if rejected), with ``reject`` also ``rejected``.
+            As in ``decide``: add the column ``decision`` (NULL if rejected) and, with ``reject``, ``rejected``.
         keep : list of str, optional
-            The columns of the table that come with the results, a key say. Default: those that the model reads.
+            Columns of the table to include in the result, such as a key. Default: the columns that the model reads.
         predictive : bool
-            Adds ``mean_…``, ``lower_…`` and ``upper_…`` of each class: those of
+            Whether to add ``mean_…``, ``lower_…`` and ``upper_…`` of each class, from
             ``predictive(X, method="probit", level=level)``. For two classes and at most 50 weights.
         level : float
             Posterior probability of the interval.
@@ -357,9 +355,9 @@ class Classifier(ClassifierMixin, Estimator):
         Returns
         -------
         str
-            A query, without a semicolon: for ``CREATE VIEW … AS``, or as it is. Its columns: those kept;
-            ``p_<class>`` for each class (models without probabilities: ``value_<class>`` as in ``decision_function``,
-            of two classes that of the second); ``predicted``; then what was asked for above.
+            A query without a semicolon, to run as it is or after ``CREATE VIEW … AS``. Its columns are the kept ones;
+            ``p_<class>`` for each class (for models without probabilities, ``value_<class>`` as in
+            ``decision_function``, with two classes only the second); ``predicted``; then the optional columns above.
 
         Cost: one pass over the table; the text grows with columns × classes.
 
@@ -381,25 +379,25 @@ class Classifier(ClassifierMixin, Estimator):
     def to_onnx(self, *, dtype: str = "float64", matrix: bool = False) -> bytes:
         """Return the model as a serialised ONNX graph, for onnxruntime or any other ONNX runtime.
 
-        The design, basis, calibration and class prior are in it; it has standard operators only. It needs the package
-        onnx (the extra ``onnx``).
+        It includes the design, basis, calibration and class prior, and uses standard operators only. This method needs
+        the package onnx (the extra ``onnx``).
 
         Parameters
         ----------
         dtype : "float64" or "float32"
             Type of all numbers in the graph.
         matrix : bool
-            Whether all columns are one input ``X``, N × D, in the order of the fit; for models of numbers only. Else
-            there is an input for each column, N × 1, by its name: numbers, or strings for categories.
+            Whether all columns form one input ``X``, N × D, in the order of the fit; for numeric columns only.
+            Otherwise each column is an input of its own name, N × 1: numbers, or strings for categories.
 
         Returns
         -------
         bytes
-            Write them to a file, or pass them to ``onnxruntime.InferenceSession``. Outputs are ``label`` (length N,
-            strings or integers) and ``probabilities`` (N × K, classes in order), or ``values`` (N × K, two classes: N ×
-            1) for models without probabilities. Booleans come in as 0 and 1, dates as days since 1970-01-01; a
-            missing number is NaN, a missing category the empty string. Rows that ``predict_proba`` would refuse have
-            NaN for probabilities, and as label the empty string or the smallest integer.
+            The graph, for a file or for ``onnxruntime.InferenceSession``. Outputs are ``label`` (length N, strings or
+            integers) and ``probabilities`` (N × K, classes in order), or ``values`` (N × K, two classes: N × 1) for
+            models without probabilities. Inputs encode booleans as 0 and 1, dates as days since 1970-01-01, a missing
+            number as NaN and a missing category as the empty string. Rows that ``predict_proba`` would refuse get NaN
+            probabilities and, as label, the empty string or the smallest integer.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
@@ -431,41 +429,40 @@ class Classifier(ClassifierMixin, Estimator):
         level: float = 0.95,
         seed: int = 0,
     ) -> None:
-        """Write one self-contained HTML page on this model and its rows, for the person who has to sign it.
+        """Write a self-contained HTML page about this model and its rows, for the person who signs it off.
 
-        The data, its missing values and near-duplicate columns; the model in words and as a formula; certificate; the
-        importance of each column with a joint test; weights and effects; calibration, discrimination, decisions at the
-        loss, subgroups, influential rows, other class priors, a comparison, how to use the model file, where it comes
-        from, and a place for the signature. A sentence says why if something does not apply. The
-        page loads nothing, and nothing in the data can become markup. It is written whole or not at all. Scores of the
-        rows of the fit are by leave-one-out where the model has that; else of the rows given, and the page says so.
+        It covers the data, missing values and near-duplicate columns; the model in words and as a formula; the
+        certificate; the importance of each column with a joint test; weights and effects; calibration, discrimination,
+        decisions under the loss, subgroups, influential rows, other class priors, a comparison, the use and origin of
+        the model file, and a field for the signature. Where a section does not apply, a sentence says why. The page
+        loads no other files, and all text from the data is escaped. It is written completely or not at all. Scores of
+        the training rows are leave-one-out scores if the model has them; otherwise the page says that they are not.
 
         Parameters
         ----------
         X, y : rows and labels
-            Those of the fit, or others; ``y`` may be the name of a column of the table ``X``.
+            The training rows, or other rows; ``y`` may be the name of a column of the table ``X``.
         path, title : str or path, str
-            Of the page.
+            File and title of the page.
         loss, reject
-            As for ``decide``: what actions and no decision cost. None: every error costs 1.
+            As in ``decide``: the costs of actions and of rejecting. None: every error costs 1.
         comparison : Comparison, optional
-            What ``oddsmith.compare`` returned.
+            The result of ``oddsmith.compare``.
         sample_weight : array, optional
-            That of the fit. Scores count a row as often as its weight says, if all weights are whole numbers.
+            The weights of the fit. If all weights are whole numbers, scores count each row that many times.
         offset : array, optional
-            That of the fit, or of the rows given. The page says so if the model was fitted with one and none is given.
+            The offset of the rows. If the model was fitted with one and none is given here, the page says so.
         model_path, data_path : str or path, optional
-            The file that the model was saved to, and that of the data (or a list of files): the page has their names
-            and SHA-256.
+            The model file, and the data file or files: the page states their names and SHA-256 hashes.
         by : str, list of str or dict, optional
-            Columns of the table ``X`` by which the scores are broken down, or ``{name: values}``. The model need not
+            Columns of the table ``X`` that define subgroups for the scores, or ``{name: values}``. The model need not
             use them. A column of many different numbers is cut at its quartiles.
         author, purpose, period : str, optional
             Who made the model, what it is for, and when the data were collected.
         level, seed : float, int
-            Of all intervals; of the bootstrap.
+            Level of all intervals; random seed of the bootstrap.
 
-        Cost: one prediction, one pass for the influence of rows, about a second for 100,000 rows.
+        Cost: one prediction and one pass for the influence of rows; about a second for 100,000 rows.
 
         >>> import tempfile
         >>> from pathlib import Path

@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # a fit needs none of these: each method imports what it call
 
 
 class BayesianMixin(InferenceMixin):
-    """A mixin: the Gaussian posterior of a model that is fitted by likelihood, and what follows from it.
+    """A mixin for models fitted by likelihood: the Gaussian posterior and everything derived from it.
 
-    All of it comes from the Hessian at the fitted weights, which the fit forms anyway, or one more pass.
+    All methods use the Hessian at the fitted weights, which the fit forms anyway or which takes one more pass.
     """
 
     seed: int | None
@@ -41,15 +41,15 @@ class BayesianMixin(InferenceMixin):
     _solve_and_assign: Callable[[Problem, Labels, tuple[object, ...]], None]
 
     def _bayes_record(self, *given: Any) -> FitRecord:
-        """Return the record of the fit; a table of many levels has its Hessian with the largest factor eliminated."""
+        """Return the record of the fit; for many levels, its Hessian has the largest factor eliminated."""
         rows = (*given, *[None] * (4 - len(given)))
         return self._fit_record(*rows, bordered=self._eliminates(rows))
 
     @property
     def posterior_(self) -> Posterior:
-        """The Gaussian posterior ``N(w_MAP, H⁻¹)`` of the weights; after maximum likelihood that of a flat prior.
+        """The Gaussian posterior ``N(w_MAP, H⁻¹)`` of the weights; after maximum likelihood, under a flat prior.
 
-        Cost: O(C³M³), and one pass over the rows where a large fit has not formed its Hessian.
+        Cost: O(C³M³), and one pass over the rows if a large fit has not formed its Hessian.
 
         >>> from oddsmith import LogisticRegression
         >>> print(LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]).posterior_)
@@ -63,12 +63,12 @@ class BayesianMixin(InferenceMixin):
 
     @property
     def log_evidence_(self) -> float:
-        """Log of the evidence ``p(t) = ∫ p(t | w) p(w) dw`` by Laplace's approximation.
+        """Log evidence, ``p(t) = ∫ p(t | w) p(w) dw``, by Laplace's approximation.
 
-        ``log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable weights. A flat direction (the intercept,
-        if the prior does not cover it) has the density 1 for each unit of the user's intercept. With K > 2 classes and
-        no reference it is the evidence over all K weight vectors: the direction that all classes share changes no
-        probability and integrates to one; flat intercepts count in the K − 1 directions that do.
+        ``log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable weights. A flat direction (an intercept
+        without a prior) has density 1 per unit of the user's intercept. With K > 2 classes and no reference, the
+        integral is over all K weight vectors: the direction common to all classes changes no probability and integrates
+        to one; flat intercepts count in the other K − 1 directions.
 
         >>> from oddsmith import LogisticRegression
         >>> model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
@@ -95,18 +95,18 @@ class BayesianMixin(InferenceMixin):
         ----------
         X : rows
         method : "auto", "quadrature", "probit" or "samples"
-            ``"quadrature"`` (two classes): the integral of the link over the Gaussian of the activation, to all digits.
-            ``"probit"`` (two classes, logit): ``σ(κ a)`` with ``κ = (1 + π var(a)/8)^−½``. ``"samples"``: the mean over
-            seeded draws. ``"auto"`` is quadrature for two classes, samples for more.
+            ``"quadrature"`` (two classes): the integral of the inverse link over the Gaussian of the activation, to
+            full precision. ``"probit"`` (two classes, logit): ``σ(κ a)`` with ``κ = (1 + π var(a)/8)^−½``.
+            ``"samples"``: the mean over seeded draws. ``"auto"`` is quadrature for two classes, samples for more.
         level : float
             Posterior probability of the interval.
         offset : array, optional
             As in ``predict_proba``.
         draws, seed : int
-            Number of draws, in opposite pairs, and their random seed (or a Generator).
+            Number of draws, in antithetic pairs, and their random seed (or a Generator).
 
-        Cost: O(C²M²) a row for the variance of the activations; then some tens of evaluations of the link, or ``draws``
-        softmaxes. Memory is bounded: rows are taken in blocks.
+        Cost: O(C²M²) a row for the variance of the activations; then tens of evaluations of the link, or ``draws``
+        softmaxes. Memory is bounded: rows are processed in blocks.
 
         >>> from oddsmith import LogisticRegression
         >>> model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
@@ -124,16 +124,16 @@ class BayesianMixin(InferenceMixin):
     def leave_one_out(
         self, X: Any = None, y: Any = None, *, sample_weight: object = None, offset: object = None
     ) -> LeaveOneOut:
-        """Return the prediction of every row by the fit of all others, without a single refit.
+        """Return the prediction for every row from a fit to all other rows, without refitting.
 
-        One Newton step from the fit of all rows, with the exact Hessian of the others at its weights: for two classes,
-        with leverage h and residual y − t,
+        It takes one Newton step from the fit to all rows, with the exact Hessian of the other rows at its weights: for
+        two classes, with leverage h and residual y − t,
 
             a₋ₙ = a + h / (y (1 − y)) · (y − t) / (1 − h).
 
-        Rows that move the weights farther than one step can be trusted (few rows for each weight) are followed by some
-        gradient steps more, all of them at once. The arguments are those of the fit; while they are in memory they need
-        not be passed again. Cost: one pass, O(C²M²) a row; up to fifty more, over ever fewer rows, for large influence.
+        Rows with too much influence for a single step (when there are few rows per weight) get further gradient steps,
+        all rows together. The arguments are those of the fit; while they are in memory, you need not pass them again.
+        Cost: one pass, O(C²M²) a row; for influential rows, up to fifty more passes over ever fewer rows.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
@@ -141,7 +141,7 @@ class BayesianMixin(InferenceMixin):
         >>> print(model.leave_one_out(X, y))
         leave-one-out log loss 0.742147 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
         """
-        refuse_pieces(X, "leave_one_out", "Use evaluate with rows that were not fitted to")
+        refuse_pieces(X, "leave_one_out", "Use evaluate with held-out rows")
         from oddsmith.inference.leave_one_out import leave_rows_out
 
         return leave_rows_out(self._bayes_record(X, y, sample_weight, offset))
@@ -149,11 +149,11 @@ class BayesianMixin(InferenceMixin):
     def posterior_mean(
         self, X: Any = None, y: Any = None, *, sample_weight: object = None, offset: object = None
     ) -> Array:
-        """Return the mean of the posterior, which is not its mode: the posterior of few rows is skewed.
+        """Return the mean of the posterior, which differs from its mode: with few rows, the posterior is skewed.
 
-        To the first order in which they differ the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``, in the order of
-        ``posterior_.mean``, which is the mode. For ``link="logit"``. The arguments are those of the fit; while they are
-        in memory they need not be passed again. Cost: one pass, O(C²M²) a row.
+        To first order the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``, in the order of ``posterior_.mean`` (the mode). For
+        ``link="logit"`` only. The arguments are those of the fit; while they are in memory, you need not pass them
+        again. Cost: one pass, O(C²M²) a row.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]
@@ -168,12 +168,12 @@ class BayesianMixin(InferenceMixin):
 
     @all_or_nothing
     def update(self, X: Any, y: Any, sample_weight: object = None, offset: object = None) -> Self:
-        """Learn from more rows: yesterday's posterior, mean and covariance, is today's prior.
+        """Learn from more rows: the current posterior (mean and covariance) becomes the prior of the next fit.
 
-        The old rows are not needed. The arguments are those of ``fit``; ``y`` may lack classes, but hold no new
-        ones. Up to the error of the Gaussian approximation the result is that of a fit to all rows; ``n_rows_`` counts
-        them. What the fit reports of its rows (``log_likelihood_``, the certificate, ``log_evidence_``) is about the
-        new ones. Cost: that of a fit to the new rows.
+        The old rows are not needed. The arguments are those of ``fit``; ``y`` may lack some classes but must not
+        contain new ones. Up to the error of the Gaussian approximation, the result equals a fit to all rows;
+        ``n_rows_`` counts them all. ``log_likelihood_``, the certificate and ``log_evidence_`` describe the new rows
+        only. Cost: a fit to the new rows.
 
         >>> import numpy as np
         >>> from oddsmith import LogisticRegression
@@ -199,11 +199,11 @@ class BayesianMixin(InferenceMixin):
 
     @property
     def n_rows_(self) -> int:
-        """Number of rows that the weights come from, those before updates included."""
+        """Number of rows behind the weights, including those before updates."""
         return self._earlier.n_rows + self._fit_record(hessian=False).state.n_rows
 
     def _with_scale(self, problem: Problem) -> Problem:
-        """Return the problem of a fit with a scale for its prior: the one given, or the one that is selected."""
+        """Return the problem of a fit with the given or selected scale of its prior."""
         self._earlier = EarlierRows(0, np.zeros(problem.K))
         self.__dict__.pop("selection_", None)
         if problem.prior is not None and problem.prior.open:

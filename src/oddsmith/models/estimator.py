@@ -1,4 +1,4 @@
-"""What the classifiers and their mixins build on: a scikit-learn estimator that knows its classes and columns."""
+"""The base of classifiers and mixins: a scikit-learn estimator with classes and column names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Estimator(BaseEstimator):
-    """An estimator that checks the rows it predicts and names the columns that it has weights for."""
+    """An estimator that checks the rows to predict and names the columns of its weights."""
 
     classes_: Labels
     n_features_in_: int
@@ -35,7 +35,7 @@ class Estimator(BaseEstimator):
     class_weight: object = None
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters by name; those of parts as ``model__prior``."""
+        """Set parameters by name; nested ones as ``model__prior``."""
         known = self._get_param_names()
         for name, value in params.items():
             if name.partition("__")[0] not in known:
@@ -43,18 +43,18 @@ class Estimator(BaseEstimator):
         return super().set_params(**params)
 
     def _names(self) -> Labels:
-        """Return the names of the columns that have weights: those of the basis, or of the data (``x0``, ``x1`` …)."""
+        """Return the names of the columns of the weights: from the basis, or from the data (``x0``, ``x1`` …)."""
         return self.basis_.names if has_basis(self) else input_names(self)
 
     def _check_fitted(self) -> None:
         check_fitted(self, "fit(X, y)")
 
     def _rows(self, X: object, *, deciding: bool = False) -> Any:
-        """Return checked rows, seen through the basis where there is one; some models decide on complete rows only."""
+        """Return checked rows, with the basis applied if there is one; some models decide on complete rows only."""
         return self._checked_rows(X, split=False)
 
     def _checked_rows(self, X: object, *, split: bool) -> Any:
-        """Return `_rows`; with ``split`` large tables may come in parts, categories as codes."""
+        """Return `_rows`; with ``split``, large tables may come in parts, with categories as codes."""
         self._check_fitted()
         rows = read_rows(self, X, reset=False, split=split and not has_basis(self))
         check_finite(rows, feature_names(self))
@@ -79,7 +79,7 @@ class PosteriorMixin(Estimator):
 
     @streams
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of the posterior, N × K, without loss where it is tiny.
+        """Return the log posterior, N × K, accurate for tiny probabilities.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
@@ -90,7 +90,7 @@ class PosteriorMixin(Estimator):
 
 
 def linear_activations(rows: RowMatrix | SplitRows, W: Array, b: Array, threads: int | None = None) -> Array:
-    """Return ``rows @ Wᵀ + b``; refuse rows of which that is no finite number.
+    """Return ``rows @ Wᵀ + b``; refuse rows for which it is not finite.
 
     >>> linear_activations(np.array([[1.0], [2.0]]), np.array([[3.0]]), np.array([1.0])).tolist()
     [[4.0], [7.0]]
@@ -101,7 +101,7 @@ def linear_activations(rows: RowMatrix | SplitRows, W: Array, b: Array, threads:
     if not finite.all():
         raise InvalidInputError(
             f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation exceeds the range of "
-            f"floating point. They are unlike those of the fit: correct them, or leave the row out."
+            f"floating point. They differ greatly from the training data: correct them, or leave the row out."
         )
     return A
 
@@ -116,18 +116,18 @@ def _split_activations(rows: SplitRows, W: Array, b: Array, threads: int | None)
 
 
 def per_class(A: Array) -> Array:
-    """Return activations as N × K: those of two classes are log odds, to which class 0 adds zeros."""
+    """Return activations as N × K: for two classes zeros (class 0) and the log odds."""
     return np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A
 
 
 def check_seed(seed: object) -> None:
-    """Refuse anything but a random seed: None or a whole number of at least 0."""
+    """Raise unless ``seed`` is None or a whole number of at least 0."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise InvalidInputError(f"seed must be None or a whole number of at least 0, found {seed!r}.")
 
 
 def check_count(name: str, value: object, *, optional: bool = False) -> None:
-    """Refuse what is not a whole number of at least 1 (or None, if that is an option)."""
+    """Raise unless the value is a whole number of at least 1 (or None, if allowed)."""
     if not (isinstance(value, int | np.integer) and value >= 1) and not (optional and value is None):
         or_none = "None or " if optional else ""
         raise InvalidInputError(f"{name} must be {or_none}a whole number of at least 1, found {value!r}.")

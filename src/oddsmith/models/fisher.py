@@ -40,9 +40,9 @@ UNBOUNDED = (
 class FisherDiscriminant(
     MergeMixin, PosteriorMixin, GeometryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier
 ):
-    """Fisher's discriminant: the projection that separates the class means most, compared with the spread within.
+    """Fisher's discriminant: the projection that best separates the class means, relative to the within-class spread.
 
-    With the scatter within the classes and between them (sums over rows, of weight s),
+    With the scatter within and between the classes (sums over rows with weights s),
 
         S_W = Σ_k Σ_{n∈k} s_n (x_n − m_k)(x_n − m_k)ᵀ,   S_B = Σ_k N_k (m_k − m)(m_k − m)ᵀ,
 
@@ -50,19 +50,19 @@ class FisherDiscriminant(
     of them with an eigenvalue above zero (for two classes ``w ∝ S_W⁻¹ (m₁ − m₀)``). They are scaled so that the pooled
     covariance S_W/N of the projected rows is the unit matrix, and point from the earlier classes to the later ones.
 
-    As a classifier it takes the projected classes to be Gaussian with that covariance and decides by the posterior,
-    ``log p(C_k | x) = −½ ‖z − z_k‖² + log π_k + const`` with ``z = Wᵀ(x − m)``: a linear discriminant. With all K − 1
-    components that is linear discriminant analysis, with fewer its version of reduced rank.
+    As a classifier it assumes that the projected classes are Gaussian with this covariance, and decides by the
+    posterior, ``log p(C_k | x) = −½ ‖z − z_k‖² + log π_k + const`` with ``z = Wᵀ(x − m)``: a linear discriminant. With
+    all K − 1 components this is linear discriminant analysis, with fewer its reduced-rank version.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of directions, at most min(K − 1, D), which is the default.
+        Number of directions; at most min(K − 1, D), the default.
     class_prior : None, mapping from class to probability, or sequence in the order of ``classes_``
-        Prior probabilities for the threshold; None takes the classes' shares of the rows. They do not enter S_B.
+        Prior probabilities for the threshold; None takes the class shares of the rows. They do not enter S_B.
     shrinkage : float from 0 to 1, or "oas"
-        The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``, for few rows and many
-        columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
+        The within-class covariance becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``, which helps with
+        few rows and many columns. ``"oas"`` estimates the amount (oracle approximating shrinkage).
     basis, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
@@ -71,24 +71,24 @@ class FisherDiscriminant(
     scalings_ : array, D × n_components
         The directions W.
     eigenvalues_, explained_variance_ratio_ : arrays
-        Between-class over within-class scatter along each component, the eigenvalues of S_W⁻¹ S_B; the share of each
-        in the sum of all eigenvalues, which is the largest value of J.
+        Ratio of between-class to within-class scatter along each component, the eigenvalues of S_W⁻¹ S_B; the share of
+        each in their sum, which is the maximum of J.
     means_, mean_, covariance_ : arrays
         Class means (K × D), mean of all rows, pooled covariance within the classes (divided by N, and shrunk).
     classes_, class_prior_ : arrays
         The labels, sorted, and their prior probabilities.
     coef_, intercept_, boundary_ : arrays, Boundary
-        The discriminants in the space of the columns: log-odds of ``classes_[1]`` (1 × D), or one row a class; the
+        The discriminants in the space of the columns: log odds of ``classes_[1]`` (1 × D), or one row per class; the
         separating hyperplanes.
     aliased_ : list of str
-        Columns that depend linearly on earlier ones (or are constant): the directions are then those of smallest norm.
+        Columns that are constant or linear combinations of earlier ones; the directions then have the smallest norm.
 
     Notes
     -----
-    Cost: one pass over the data (two, to lose no digits, where hardly any scatter is within the classes or columns
-    depend on others), memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in which no
-    class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so, and the
-    direction is the limit of vanishing shrinkage towards the covariance of all rows. ``a.merge(b)`` merges exactly.
+    Cost: one pass over the data (two, for accuracy, if the within-class scatter is tiny or columns are dependent),
+    O(D²) memory besides the data, and O(D³) to solve. If the class means differ in a direction in which no class varies
+    (always with fewer rows than columns), J has no maximum: a `SeparationWarning` says so, and the direction is the
+    limit of vanishing shrinkage towards the covariance of all rows. ``a.merge(b)`` merges exactly.
 
     References
     ----------
@@ -239,17 +239,18 @@ class Directions:
 
 
 def directions(Sigma: Array, means: Array, share: Array) -> Directions:
-    """Return the directions that maximise Fisher's criterion, for covariance ``Sigma`` within and ``share`` of classes.
+    """Return the directions that maximise Fisher's criterion; ``Sigma`` is the within-class covariance.
 
-    1. Factor Σ = D L Lᵀ D, columns that depend on earlier ones set aside. If some depend on others within the classes
-       but not in all, take the covariance of all rows, Σ + Σ_B, for Σ: it has the same directions, and a factor.
-    2. In coordinates u = L⁻¹ D⁻¹ x the spread within is the unit matrix, so that the directions are the principal
+    1. Factor Σ = D L Lᵀ D, leaving out columns that depend on earlier ones. If columns are dependent within the classes
+       but not over all rows, use the covariance of all rows, Σ + Σ_B, for Σ: it has the same directions and a factor.
+    2. In coordinates u = L⁻¹ D⁻¹ x the within-class covariance is the unit matrix, so the directions are the principal
        axes of the class means, each of weight N_k/N: the left singular vectors of L⁻¹ D⁻¹ (m_k − m) √(N_k/N).
-    3. Go back: W = D⁻¹ L⁻ᵀ U, of smallest norm where columns depend on others.
-    4. Along a direction of the covariance of all rows, a share μ of the variance is between the classes and 1 − μ
-       within: then λ = μ/(1 − μ), and the spread within is made one. Directions without any spread within are all
-       equally good; they are turned so that the first class mean lies on the first, the second on the first two, …
-    5. Point from the earlier classes to the later ones.
+    3. Transform back: W = D⁻¹ L⁻ᵀ U, of smallest norm if columns are dependent.
+    4. If step 1 used the covariance of all rows, a share μ of the variance along a direction is between the classes and
+       1 − μ within: then λ = μ/(1 − μ), and the within-class variance is scaled to one. Directions without within-class
+       variance are all equally good; rotate them so that the first class mean lies on the first, the second on the
+       first two, …
+    5. Orient the directions from the earlier classes to the later ones.
 
     >>> found = directions(np.eye(2), np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([0.5, 0.5]))
     >>> found.W.ravel().tolist(), found.eigenvalues.tolist()
@@ -294,7 +295,7 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
 
 
 def within(gram: Gram) -> Moments:
-    """Return the pooled moments of the classes: their means, and the scatter of all rows less that between them.
+    """Return the pooled moments: the class means, and the total scatter minus the between-class scatter.
 
     >>> from oddsmith.block import Block
     >>> from oddsmith.statistic import Shape

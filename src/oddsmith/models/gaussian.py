@@ -1,4 +1,4 @@
-"""Gaussian classes: linear and quadratic discriminant analysis, and what lies between them."""
+"""Gaussian classes: linear and quadratic discriminant analysis, and intermediate models."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
 
         Σ_n s_n [log π_{t_n} + log N(x_n | μ_{t_n}, Σ_{t_n})],
 
-    in closed form: π_k = N_k/N, μ_k the mean of class k, S_k = Σ (x − μ_k)(x − μ_k)ᵀ / N_k its covariance, and for
-    classes that share one the average Σ (N_k/N) S_k (N's are sums of weights). The posterior is the softmax of
-    ``a_k(x) = log π_k + log p(x | C_k)``: linear in x where the covariance is shared, else quadratic.
+    in closed form: π_k = N_k/N, μ_k is the mean of class k, S_k = Σ (x − μ_k)(x − μ_k)ᵀ / N_k its covariance; classes
+    that share a covariance have the average Σ (N_k/N) S_k (N and N_k are sums of weights). The posterior is the softmax
+    of ``a_k(x) = log π_k + log p(x | C_k)``: linear in x if the covariance is shared, else quadratic.
 
     Parameters
     ----------
     covariance : str or mapping
-        ``"shared"``: one for all classes, linear boundaries. ``"separate"``: one each, quadratic boundaries.
-        ``"diagonal"``, ``"spherical"``: one each, with independent columns, or independent columns of one variance;
-        ``"shared-diagonal"``, ``"shared-spherical"``: one such for all classes. A mapping from class to group:
-        the classes of a group share a covariance (full), so that boundaries are linear within it.
+        ``"shared"``: one for all classes, with linear boundaries. ``"separate"``: one per class, with quadratic
+        boundaries. ``"diagonal"``, ``"spherical"``: one per class, with independent columns, or independent columns of
+        equal variance; ``"shared-diagonal"``, ``"shared-spherical"``: the same for all classes. A mapping from class to
+        group: the classes of a group share a full covariance, so that boundaries within it are linear.
     class_prior : mapping from class to probability, or sequence in the order of the classes, optional
-        Default: the shares of the classes among the rows.
+        Default: the class shares of the rows.
     shrinkage : number from 0 to 1, or "oas"
-        Covariances become ``(1 − ρ) S + ρ (tr S / D) I`` with this share ρ, or with the one that is optimal for
-        Gaussian data (oracle approximating shrinkage). Standardise columns of different units first.
+        Covariances become ``(1 − ρ) S + ρ (tr S / D) I`` with this ρ, or with the optimum for Gaussian data (oracle
+        approximating shrinkage). Standardise columns of different units first.
     missing : "auto" or "marginalise"
-        Missing values (NaN, null) are integrated out: probabilities are those given the values that a row has.
-        ``predict``, whose bare label would not show that, refuses such rows unless this is ``"marginalise"`` or the
-        covariance has independent columns.
+        Missing values (NaN, null) are integrated out: probabilities are conditional on the observed values of the row.
+        ``predict``, which returns only a label, refuses such rows unless this is ``"marginalise"`` or the columns are
+        independent.
     basis, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
@@ -78,30 +78,30 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     classes_, class_prior_, means_ : arrays
         The labels, sorted (K), their prior probabilities (K), the class means (K × D).
     covariances_ : array
-        Of each class: K × D × D; K × D for the diagonal and K for the spherical structures.
+        The covariance of each class: K × D × D; K × D for diagonal and K for spherical structures.
     coef_, intercept_ : arrays
         The linear function of each class, ``w_k = Σ⁻¹ μ_k``, ``w_k0 = −½ μ_kᵀ Σ⁻¹ μ_k + log π_k`` (K × D and K); for
-        two classes that of the log odds, ``Σ⁻¹ (μ_1 − μ_0)`` (1 × D and 1). With groups, ``−½ log |Σ_g|`` is added, and
-        differences within a group are the log odds. Where no two classes share a covariance there is none.
+        two classes, the log odds, ``Σ⁻¹ (μ_1 − μ_0)`` (1 × D and 1). With groups, ``−½ log |Σ_g|`` is added, and
+        differences within a group are log odds. Not available if no two classes share a covariance.
     quadratic_ : QuadraticForm
-        ``(W, w, w0)`` with ``a_k(x) = xᵀ W_k x + w_kᵀ x + w_k0``; for two classes that of the log odds. W is 0 if
-        all classes share a covariance.
+        ``(W, w, w0)`` with ``a_k(x) = xᵀ W_k x + w_kᵀ x + w_k0``; for two classes, of the log odds. W is 0 if all
+        classes share a covariance.
     boundary_ : Boundary
         The separating hyperplanes, if all classes share a covariance.
     shrinkage_, aliased_ : array, list of str
-        The share ρ for the covariance of each class; columns that were set aside, see below.
+        The shrinkage ρ of each class's covariance; columns that were left out (see below).
     log_likelihood_, n_parameters_ : float, int
         Log likelihood of rows and labels together; number of parameters, D(D+1)/2 + KD + K − 1 if one covariance is
         shared.
 
     Notes
     -----
-    Cost: one pass over the data, D² numbers for each covariance, O(D³) to solve. Rows with missing values can be
-    fitted where columns are independent (``"diagonal"``, ``"spherical"``), not otherwise.
+    Cost: one pass over the data, D² numbers for each covariance, and O(D³) to solve. Rows with missing values can be
+    fitted only if columns are independent (``"diagonal"``, ``"spherical"``).
 
-    A singular covariance is refused, by the names of its columns, unless ``shrinkage`` is asked for. With ``"shared"``,
-    two cases that no choice of columns repairs are fitted with a warning instead: fewer rows than columns, and columns
-    without spread inside every class; such columns are set aside for all classes.
+    Without ``shrinkage``, a singular covariance is an error that names the columns. With ``"shared"``, two cases that
+    no choice of columns repairs give a warning instead: fewer rows than columns, and columns that are constant within
+    every class, which are left out for all classes.
 
     References
     ----------
@@ -164,7 +164,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _check_width(self, D: int) -> None:
         if D > LARGEST_SCATTER and not self._columnwise():
             raise InvalidInputError(
-                f"A covariance of {D} columns is too large; {LARGEST_SCATTER} are the most. Use covariance='diagonal', "
+                f"A covariance of {D} columns is too large; the limit is {LARGEST_SCATTER}. Use covariance='diagonal', "
                 "or NaiveBayes."
             )
 
@@ -192,7 +192,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         return Folded(classes, stat)
 
     def _moments_params(self, classes: Labels) -> MomentsParams:
-        """Return how scatter is summed; the numbers of groups depend on the mapping alone, not on the rows."""
+        """Return how scatter is summed; group numbers depend on the mapping alone, not on the rows."""
         K, labels, group = len(classes), classes.tolist(), self.covariance
         if isinstance(group, str):
             return MomentsParams(K, "pooled" if group == "shared" else "full")
@@ -319,7 +319,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         if not self._densities.is_linear:
             raise AttributeError(
-                f"boundary_ and distance are for hyperplanes, and with covariance={self.covariance!r} boundaries are "
+                f"boundary_ and distance need hyperplanes, but with covariance={self.covariance!r} boundaries are "
                 "quadratic: see quadratic_."
             )
         return super()._hyperplanes()
@@ -341,12 +341,12 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
 
     @property
     def shrinkage_(self) -> Array:
-        """The share by which the covariance of each class was moved towards a multiple of the unit matrix."""
+        """The shrinkage of each class's covariance towards a multiple of the unit matrix."""
         return self._densities.shares[self._densities.group]
 
     @property
     def aliased_(self) -> list[str]:
-        """Columns that were set aside."""
+        """Columns that were left out."""
         return [str(name) for name in self._names()[~self._densities.kept]]
 
     def _quadratic_form(self) -> QuadraticForm:
@@ -370,7 +370,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
             )
 
     def _squared_separation(self) -> float | None:
-        """Return the squared Mahalanobis distance of the means, if there are two classes of one covariance."""
+        """Return the squared Mahalanobis distance of the means of two classes with one covariance."""
         densities = self._densities
         if len(self.classes_) != 2 or not densities.is_linear:
             return None

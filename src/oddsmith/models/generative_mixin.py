@@ -1,8 +1,8 @@
-"""What generative classifiers share: Bayes' rule, exact updates and merging, sampling, another class prior.
+"""The base of generative classifiers: Bayes' rule, exact updates and merging, sampling, other class priors.
 
-A model folds one additive statistic over its rows and keeps it. The densities of the classes are estimated from
-that statistic alone, so that more rows (`partial_fit`), another shard (`merge`) or another prior
-(`with_class_prior`) give what a fit to everything at once gives, and no row is kept.
+A model folds one additive statistic over its rows and keeps it. It estimates the class densities from that statistic
+alone. More rows (`partial_fit`), another shard (`merge`) or another prior (`with_class_prior`) therefore give the same
+model as one fit to everything, and no rows are kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FITTED = (
 
 
 class GenerativeMixin(PosteriorMixin):
-    """A mixin for classifiers that model ``p(x | C_k)`` and apply Bayes' rule. It stands before `Classifier`.
+    """A mixin for classifiers that model ``p(x | C_k)`` and apply Bayes' rule. List it before `Classifier`.
 
     The model defines ``_read`` (rows as numbers, and how their columns are read), ``_fold`` and ``_fold_stream`` (rows
     to statistic), ``_join`` (two statistics to one), ``_estimate`` (statistic to densities) and ``_rows``.
@@ -70,14 +70,14 @@ class GenerativeMixin(PosteriorMixin):
         check_count("threads", self.threads, optional=True)
 
     def _warn(self) -> None:
-        """Warn about the fit; nothing by default."""
+        """Warn about the fit; does nothing by default."""
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice. ``X`` may be a path,
-        a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
+        a folder, or a Dask or Spark data frame; `scan` documents these and the options ``how``.
 
         >>> from oddsmith import GaussianClassifier
         >>> GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]).means_.tolist()
@@ -98,7 +98,7 @@ class GenerativeMixin(PosteriorMixin):
     def _fold_rows(
         self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool, partial: bool = True
     ) -> Folded:
-        """Return what rows in memory add up to; the columns are learned from them if ``reset``."""
+        """Return the statistic of rows in memory; with ``reset``, learn the columns from them."""
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=reset)
         rows, plan = self._read(X, sample_weight, reset=reset)
         classes, t = read(y, rows.shape[0])
@@ -109,11 +109,11 @@ class GenerativeMixin(PosteriorMixin):
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: object = None) -> Self:
-        """Add rows: the model is then that of all rows so far, exactly.
+        """Add rows: the model then equals a fit to all rows so far.
 
-        ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
-        comes. Densities are estimated when they are first asked for: until every class has rows enough for that,
-        the model can take more rows but not predict.
+        ``classes`` is optional and may name labels that appear later; new labels are also accepted when they appear.
+        Densities are estimated on first use: until every class has enough rows, the model accepts more rows but cannot
+        predict.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
@@ -129,7 +129,7 @@ class GenerativeMixin(PosteriorMixin):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
+        """Return the model of the rows of both, equal to a fit to all of them; no row is read.
 
         >>> from oddsmith import GaussianClassifier
         >>> one = GaussianClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
@@ -163,7 +163,7 @@ class GenerativeMixin(PosteriorMixin):
         return copied
 
     def _fitted_sums(self) -> Folded:
-        """Return what the fitted model keeps of its rows."""
+        """Return the statistic that the fitted model keeps."""
         self._check_fitted()
         assert self._folded is not None
         return self._folded
@@ -191,7 +191,7 @@ class GenerativeMixin(PosteriorMixin):
         return self._solution
 
     def _activations(self, X: object, *, deciding: bool = False) -> Array:
-        """Return the log joint density of row and class, up to a term that is the same for all classes."""
+        """Return the log joint density of row and class, up to a constant common to all classes."""
         solution = self._solved()
         A = by_rows(solution.densities.activations, self._rows(X, deciding=deciding), self.threads)
         A += np.log(solution.prior)
@@ -229,7 +229,7 @@ class GenerativeMixin(PosteriorMixin):
 
     @streams
     def log_density(self, X: Any) -> Array:
-        """Return ``log p(x | C_k)``, N × K. Missing values are integrated out: the density is that of the others.
+        """Return ``log p(x | C_k)``, N × K. Missing values are integrated out.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
@@ -242,7 +242,7 @@ class GenerativeMixin(PosteriorMixin):
     def sample(self, n: int, seed: int | np.random.Generator | None = None) -> tuple[Any, Labels]:
         """Draw ``n`` rows and their labels from the joint density ``p(C_k) p(x | C_k)``.
 
-        The rows are an array, or a table of the kind that the model was fitted to.
+        The rows are an array, or a table of the same kind as the training data.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
@@ -253,8 +253,8 @@ class GenerativeMixin(PosteriorMixin):
         check_count("n", n)
         if has_basis(self) or "design_" in vars(self):
             raise InvalidInputError(
-                "sample draws from the densities of the columns. With basis functions or a design these are of φ(x), "
-                "from which no x can be had: fit a model of numeric columns, without a basis, to draw from."
+                "sample draws from the densities of the columns. With basis functions or a design, these are "
+                "densities of φ(x), which cannot be mapped back to x. Fit a model of numeric columns without a basis."
             )
         rng = np.random.default_rng(seed)
         solution = self._solved()
@@ -270,7 +270,7 @@ class GenerativeMixin(PosteriorMixin):
 
     @property
     def class_prior_(self) -> Array:
-        """The prior probability of each class: its share of the rows, unless ``class_prior`` says otherwise."""
+        """The prior probability of each class: its share of the rows, unless ``class_prior`` is given."""
         return self._solved().prior
 
     @property
@@ -286,19 +286,19 @@ class GenerativeMixin(PosteriorMixin):
 
     @property
     def intercept_(self) -> Array:
-        """The constants of the linear functions, K; 1 for the log odds of two classes."""
+        """The intercepts of the linear functions, K; 1 for the log odds of two classes."""
         self._check_linear()
         return self._linear_parts()[1]
 
     @property
     def n_parameters_(self) -> int:
-        """The number of parameters estimated: those of the densities, and K − 1 class priors unless given."""
+        """The number of estimated parameters: those of the densities, and K − 1 class priors unless given."""
         estimated = len(self.classes_) - 1 if self.class_prior is None else 0
         return int(self._solved().densities.n_parameters) + estimated
 
 
 def with_posterior(A: Array) -> Array:
-    """Return the log joint densities of rows and classes, N × K; refuse rows of which no posterior exists."""
+    """Return the log joint densities of rows and classes, N × K; refuse rows without a posterior."""
     if np.isfinite(A).all():
         return A
     bad = np.isneginf(A).all(axis=1) | np.isnan(A).any(axis=1) | np.isposinf(A).any(axis=1)

@@ -39,11 +39,11 @@ class GeometryMixin(Estimator):
     """A mixin for linear models: it turns ``coef_`` and ``intercept_`` into decisions, boundaries and distances.
 
     The model has ``classes_``, ``coef_`` (1 × M for two classes, K × M for more), ``intercept_``, and a method
-    ``_rows(X)`` that checks rows and, where the model has basis functions, applies them: the geometry is that
-    of the space in which the model is linear. It stands before `Classifier` in the list of bases.
+    ``_rows(X)`` that checks rows and applies basis functions, if any: the geometry refers to the space in which the
+    model is linear. List it before `Classifier`.
 
-    The lengths are Euclidean and in the units of the columns. Where two classes have the same weights there is
-    no hyperplane between them, and its numbers are NaN.
+    Lengths are Euclidean, in the units of the columns. If two classes have equal weights, there is no hyperplane
+    between them, and its numbers are NaN.
 
     >>> from oddsmith import LeastSquaresClassifier
     >>> model = LeastSquaresClassifier().fit([[0.0, 0.0], [4.0, 0.0], [0.0, 1.0], [4.0, 1.0]], [0, 1, 0, 1])
@@ -54,7 +54,7 @@ class GeometryMixin(Estimator):
     """
 
     def _linear_functions(self) -> tuple[Array, Array]:
-        """Return weights and intercepts, which some models assign and others derive."""
+        """Return weights and intercepts, which some models set in ``fit`` and others derive."""
         model: Any = self
         return model.coef_, model.intercept_
 
@@ -64,7 +64,7 @@ class GeometryMixin(Estimator):
 
     @property
     def boundary_(self) -> Boundary:
-        """The decision boundary, a hyperplane for each pair of classes: unit normal, offset, origin's distance.
+        """The decision boundary, a hyperplane for each pair of classes: unit normal, offset, distance of the origin.
 
         The hyperplane ``wᵀx + w₀ = 0`` has the unit normal ``w/‖w‖`` (towards the second class of the pair), the
         offset ``w₀/‖w‖``, and lies at ``−w₀/‖w‖`` from the origin along the normal.

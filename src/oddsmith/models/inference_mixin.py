@@ -45,7 +45,7 @@ class InferenceMixin(Estimator):
     _against_first: Callable[[], tuple[Array, Array]]
 
     def _link(self) -> Link | None:
-        """Return the link of the fit, None for the logit, which two classes share with softmax."""
+        """Return the link of the fit; None for the logit and softmax."""
         return None if self.link_ == "logit" else LINKS[self.link_]
 
     def _fit_record(
@@ -58,9 +58,9 @@ class InferenceMixin(Estimator):
         hessian: bool = True,
         bordered: bool = False,
     ) -> FitRecord:
-        """Return what inference needs of the fit; the rows are those of the fit, or None.
+        """Return the record of the fit for inference; the rows are the training rows, or None.
 
-        With ``bordered`` the Hessian of a table whose largest factor is eliminated will do.
+        With ``bordered``, a Hessian from which the largest factor is eliminated is enough.
         """
         from oddsmith.inference.fit_record import FitRecord
 
@@ -87,17 +87,17 @@ class InferenceMixin(Estimator):
         )
 
     def _training_data(self, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the arguments of the fit, given or still held by the caller, or None."""
+        """Return the arguments of the fit, as given or if the caller still holds them, else None."""
         if given[0] is None and self._recall is not None:
             return self._recall()
         return None if given[0] is None else given
 
     def _fitted_state(self, given: tuple[Any, ...], *, hessian: bool, bordered: bool = False) -> FittedState:
-        """Return the state of the fit, with its Hessian: one pass over its rows if that was not formed yet."""
+        """Return the state of the fit with its Hessian; forming it takes one pass over the rows."""
         self._check_fitted()
         if self._learned is None:
             raise UnavailableError(
-                "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
+                "This needs an optimum, but partial_fit leaves the weights only near one. Use fit(X, y)."
             )
         if hessian:
             self._learned.require_curvature()
@@ -117,21 +117,20 @@ class InferenceMixin(Estimator):
         return self._learned
 
     def _training_problem(self, given: tuple[Any, ...]) -> Problem:
-        """Return the problem of the fit again, from rows that are given or still held by the caller."""
+        """Rebuild the problem of the fit, from given rows or from rows that the caller still holds."""
         assert self._learned is not None
         self._learned.require_optimum()
         data = self._training_data(given)
         if data is None:
             raise InvalidInputError(
-                "This needs the rows of the fit again, which are no longer in memory: pass X and y (and the weights "
-                "and offsets of "
-                "the fit)."
+                "This needs the training rows, which are no longer in memory: pass X and y (and the weights and "
+                "offsets of the fit)."
             )
         classes, problem = self._problem(*data)
         if classes.tolist() != self.classes_.tolist():
             raise InvalidInputError(
-                f"The model was fitted to the classes {self.classes_.tolist()[:8]}, and these rows have "
-                f"{classes.tolist()[:8]}. Pass the rows of the fit."
+                f"The model was fitted to the classes {self.classes_.tolist()[:8]}, but these rows have "
+                f"{classes.tolist()[:8]}. Pass the training rows."
             )
         return problem
 
@@ -148,30 +147,31 @@ class InferenceMixin(Estimator):
     ) -> Summary:
         """Return estimates, standard errors, tests and intervals, with the likelihood of the model.
 
-        The rows of the fit are needed only for ``covariance`` other than ``"information"`` and for
-        ``intervals="profile"``; while they are still in memory they need not be passed again.
+        The training rows are needed only for a ``covariance`` other than ``"information"`` and for
+        ``intervals="profile"``. While they are still in memory, you need not pass them again.
 
         Parameters
         ----------
         X, y, sample_weight, offset
-            Those of the fit.
+            The arguments of the fit.
         level : float
-            Of the intervals.
+            Level of the intervals.
         covariance : str or tuple
-            ``"information"``: the inverse of the expected information, as ``summary(glm)`` in R; ``"observed"``: of
-            the observed (the same for the logit). ``"sandwich"``: robust, HC0; ``("sandwich", "HC1")`` times
-            n / (n − k), ``"HC2"`` and ``"HC3"`` corrected by leverages. ``("cluster", ids)``: robust to dependence
-            inside clusters, times G / (G − 1), with the cluster of each row or the name of a column of ``X``; with a
-            third entry ``"CR0"`` without that factor, with ``"CR1S"`` also times (n − 1) / (n − k). Weights count rows:
-            n is their sum.
+            ``"information"`` inverts the expected information, as ``summary(glm)`` does in R; ``"observed"`` the
+            observed information (the same for the logit). ``"sandwich"`` is robust (HC0); ``("sandwich", "HC1")``
+            multiplies it by n / (n − k), ``"HC2"`` and ``"HC3"`` correct by leverages. ``("cluster", ids)`` is robust
+            to dependence within clusters and includes the factor G / (G − 1); ``ids`` is the cluster of each row or the
+            name of a column of ``X``. A third entry ``"CR0"`` drops the factor, ``"CR1S"`` multiplies it by (n − 1) /
+            (n − k). Weights count rows: n is their sum.
         intervals : "wald", "profile" or "confint"
-            Estimate ± z · error; where the likelihood-ratio test begins to reject, an end may be ±∞; the same
-            interpolated from a grid, right to about four digits, as ``confint(glm)`` in R prints it.
+            ``"wald"``: estimate ± z · standard error. ``"profile"``: the values that the likelihood-ratio test does not
+            reject; an end may be ±∞. ``"confint"``: the same interpolated from a grid to about four digits, as
+            ``confint(glm)`` prints it in R.
 
-        Where errors cannot be had (more than 5,000 weights, or a large fit whose rows are gone) there are estimates
-        alone, the largest first, and a remark that says why.
+        If standard errors are unavailable (more than 5,000 weights, or a large fit whose rows are gone), the table has
+        estimates only, the largest first, with a note that says why.
 
-        Cost: O(C³M³); one pass for robust errors, about six for each profile interval.
+        Cost: O(C³M³); one pass for robust standard errors, about six for each profile interval.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
@@ -194,9 +194,9 @@ class InferenceMixin(Estimator):
         return summarize(self._fit_record(*rows), kind, intervals, level)
 
     def _covariance(self, covariance: object, X: Any, others: tuple[object, ...]) -> tuple[CovarianceKind, Any]:
-        """Read which covariance is asked for; clusters may be a column of the table, which the fit need not have had.
+        """Parse the requested covariance; clusters may be a column of the table that the fit did not use.
 
-        Returns the rows as the fit had them: a table with the columns of the model, and with ``others`` by name.
+        Also returns the rows as the fit had them: the model's columns, and ``others`` by name.
         """
         from oddsmith.inference.covariance import name_clusters, names_clusters, read_covariance
 
@@ -212,7 +212,7 @@ class InferenceMixin(Estimator):
         return kind, X
 
     def _eliminates(self, given: tuple[Any, ...]) -> bool:
-        """Whether the weights are so many that their covariance comes from the Hessian with a factor eliminated."""
+        """Whether there are so many weights that the covariance comes from the Hessian with a factor eliminated."""
         self._check_fitted()
         state = self._learned
         if state is None or state.hessian is not None or state.x.size <= POLICY.largest_hessian:
@@ -223,7 +223,7 @@ class InferenceMixin(Estimator):
         return data is not None and eliminated_columns(self._problem(*data)[1]) is not None
 
     def _why_no_errors(self, given: tuple[Any, ...]) -> str:
-        """Return why this fit has no Hessian and gets none for a summary, or nothing."""
+        """Return the reason why a summary of this fit has no Hessian, or an empty string."""
         self._check_fitted()
         state, most = self._learned, POLICY.largest_summary
         if state is None or state.hessian is not None:
@@ -249,11 +249,10 @@ class InferenceMixin(Estimator):
     ) -> ChiSquareTest:
         """Test the linear hypotheses ``R w = r`` by Wald's statistic, ``(Rw − r)ᵀ (R S Rᵀ)⁻¹ (Rw − r)``.
 
-        ``R`` is a matrix with a column for each row of ``summary()``, a mapping ``{term: factor}`` (``(class, term)``
-        for more than two classes) or a list of such, or a text: ``"age = 0, smoke = ht"``, ``"age[a] = age[b]"``; the
-        weights of a reference class, which are zero, may be named there.
-        The rows of the fit are needed for robust covariances only. After a fit with a Gaussian prior the
-        covariance is that of the posterior.
+        ``R`` is a matrix with a column for each row of ``summary()``; a mapping ``{term: factor}`` (``(class, term)``
+        for more than two classes) or a list of mappings; or text, such as ``"age = 0, smoke = ht"`` or
+        ``"age[a] = age[b]"``, which may name the (zero) weights of a reference class. The training rows are needed for
+        robust covariances only. After a fit with a Gaussian prior, S is the posterior covariance.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
@@ -278,12 +277,12 @@ class InferenceMixin(Estimator):
     ) -> DropOne:
         """Test the model without each of its columns, or each of the ``groups`` of columns ``{name: [columns]}``.
 
-        The columns of a category go together, and a term of a formula stays as long as an interaction has it. Columns
-        that were set aside as aliased stay aside; in R they take the place of the one that is dropped (Df 0).
+        All columns of a category are dropped together, and a term of a formula stays while an interaction contains it.
+        Aliased columns stay out; in R they replace the dropped column (Df 0).
 
         ``test`` is ``"likelihood-ratio"`` (as ``drop1(test = "Chisq")`` in R; penalised after a fit with
-        ``JeffreysPrior()``), ``"score"`` (Rao) or ``"wald"``. The rows are those of the fit. Cost: a warm-started fit,
-        two to five passes, for each term (Wald: none).
+        ``JeffreysPrior()``), ``"score"`` (Rao) or ``"wald"``. Pass the training rows. Cost: a warm-started fit of two
+        to five passes for each term (Wald: none).
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
@@ -305,14 +304,14 @@ class InferenceMixin(Estimator):
         level: float = 0.95,
         covariance: object = "observed",
     ) -> MarginalEffects:
-        """Return how the probability of a class (the second of two) changes with each column.
+        """Return the effect of each column on the probability of a class (the second of two).
 
-        The effect of a column is the slope ``∂y_k/∂x_j``; of a 0/1 column, the difference between the two values; of a
-        level of a category, the difference from the reference (``discrete=False`` takes all as slopes, a list names
-        those that are not). ``at`` says where: ``"average"`` over the rows, at the ``"mean"`` or ``"median"`` of the
-        columns, at ``"zero"``, or ``{column: value}`` with the others at their mean. Standard errors by the delta
-        method, from the observed information, as in statsmodels' ``get_margeff``. Cost: one pass (K for
-        K > 2 classes), memory below the weights' covariance.
+        The effect of a numeric column is the slope ``∂y_k/∂x_j``; of a 0/1 column, the difference between the two
+        values; of a level of a category, the difference from the reference level. ``discrete=False`` takes slopes
+        everywhere; a list names the discrete columns. ``at`` selects where: ``"average"`` over the rows, at the
+        ``"mean"`` or ``"median"`` of the columns, at ``"zero"``, or ``{column: value}`` with the others at their mean.
+        Standard errors use the delta method and the observed information, as in statsmodels' ``get_margeff``. Cost: one
+        pass (K for K > 2 classes), and less memory than the covariance of the weights.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]

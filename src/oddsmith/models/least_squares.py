@@ -26,45 +26,45 @@ TARGETS = ("one-hot", "fisher")
 class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     """A linear discriminant for each class, fitted to indicator targets by least squares.
 
-    Minimises the sum over rows of squared errors, half of it, and with a prior the penalty on top:
+    Minimises half the sum of squared errors over the rows, plus the penalty of a prior, if any:
 
         E(W) = ½ Σ_n s_n ‖W φ_n + w₀ − t_n‖² + ½ Σ_k (w_k − m_k)ᵀ S⁻¹ (w_k − m_k).
 
-    Without a prior the solution is the pseudo-inverse's, ``W̃ = Φ̃† T`` with ``Φ̃ = (1, Φ)``; if columns depend on
-    others it is the solution of smallest norm, intercept included. The targets have noise of variance 1, so that a
-    prior of scale σ is the ridge penalty ``½‖w_k‖²/σ²``; intercepts are penalised only if its covariance covers them.
+    Without a prior, the solution is ``W̃ = Φ̃† T`` with the pseudo-inverse of ``Φ̃ = (1, Φ)``; if columns are
+    dependent, this has the smallest norm, intercept included. The noise of the targets has variance 1, so a prior of
+    scale σ is the ridge penalty ``½‖w_k‖²/σ²``; intercepts are penalised only if the covariance includes them.
 
     The targets are not probabilities and the error is not a likelihood: unlike in `LogisticRegression`, rows far on the
-    right side of the boundary count as errors and pull it towards them.
+    right side of the boundary count as errors and attract it.
 
     Parameters
     ----------
     targets : "one-hot" or "fisher"
         ``"one-hot"``: 1 for the class of the row and 0 for the others. ``"fisher"`` (two classes): N/N₁ for the
         N₁ rows of ``classes_[1]`` and −N/N₀ for the others, which gives Fisher's direction S_W⁻¹(m₁ − m₀)
-        and the threshold at the mean of all rows. N's are sums of weights.
+        and the threshold at the mean of all rows. N, N₀ and N₁ are sums of weights.
     prior : None, number or GaussianPrior
-        None is plain least squares; a number σ is ``GaussianPrior(scale=σ)``. A mean or covariance for all classes
-        together has a row (a block) for each of the K classes, for ``"fisher"`` one in all.
+        None is ordinary least squares; a number σ is ``GaussianPrior(scale=σ)``. A joint mean or covariance has a row
+        (a block) for each of the K classes, or a single one for ``"fisher"``.
     basis, fit_intercept, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
     ----------
     coef_, intercept_ : arrays
-        K × D and K: the discriminants y_k(x). For two classes 1 × D and 1: the difference y_1 − y_0 (one-hot), or
-        the one discriminant there is (fisher).
+        K × D and K: the discriminants y_k(x). For two classes 1 × D and 1: the difference y_1 − y_0 (one-hot), or the
+        single discriminant (fisher).
     classes_, boundary_ : array, Boundary
         The labels, sorted; the separating hyperplanes.
     aliased_ : list of str
-        Columns that depend linearly on earlier ones (or are constant).
+        Columns that are constant or linear combinations of earlier ones.
     n_parameters_ : int
-        Number of weights that the data determine; the discriminants of one-hot targets sum to one.
+        Number of weights that the data determine: the discriminants of one-hot targets sum to one.
 
     Notes
     -----
-    Cost: one pass over the data, memory O(M²) above it, O(M³) to solve. ``a.merge(b)`` merges exactly. Columns are
-    centred in the sums; weights of nearly dependent columns lose digits, as in any solution by normal equations.
+    Cost: one pass over the data, O(M²) memory besides it, and O(M³) to solve. ``a.merge(b)`` merges exactly. The sums
+    use centred columns; weights of nearly dependent columns lose digits, as in any solution by normal equations.
 
     References
     ----------
@@ -116,7 +116,9 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         self.n_parameters_ = (len(classes) - 1) * columns
         self._warn_collinear(
             "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
-            "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
+            "Leave them out, or use a prior."
+            if prior is None
+            else "Leave them out, or use a prior with a smaller scale.",
         )
 
     @staticmethod
@@ -132,7 +134,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
             return np.eye(K)
         if K > 2:
             raise InvalidInputError(
-                f"targets='fisher' is for two classes, and y has {K} ({', '.join(map(repr, classes.tolist()[:8]))}"
+                f"targets='fisher' is for two classes, but y has {K} ({', '.join(map(repr, classes.tolist()[:8]))}"
                 f"{', …' if K > 8 else ''}). Use targets='one-hot', or FisherDiscriminant for more classes."
             )
         return np.asarray(gram.weight / gram.class_weight[:, None] * np.array([[-1.0], [1.0]]))
@@ -181,7 +183,7 @@ def _smallest(N: Array, center: Array, W: Array, b: Array, *, intercept: bool) -
 def _with_prior(
     S: Array, right: Array, level: Array, center: Array, weight: float, prior: GaussianPrior, *, intercept: bool
 ) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-    """Solve (Φ̃ᵀΦ̃ + S₀⁻¹) w = Φ̃ᵀt + S₀⁻¹m₀, the intercept (first) being that at the centre of the columns."""
+    """Solve (Φ̃ᵀΦ̃ + S₀⁻¹) w = Φ̃ᵀt + S₀⁻¹m₀, with the intercept (first) at the centre of the columns."""
     M, C = right.shape
     P = M + 1
     penalty = prior.quadratic(C, M)

@@ -58,14 +58,17 @@ if TYPE_CHECKING:
 
 
 def has_logit(model: LogisticRegression) -> bool:
-    """Whether a model can be fitted by `partial_fit`, or say why not."""
+    """Whether a model supports `partial_fit`; raise an error that says why not."""
     if model.link != "logit" and model.link in tuple(LINKS):
         raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
     if isinstance(model.prior, JeffreysPrior):
-        raise AttributeError("partial_fit takes no JeffreysPrior, whose information needs all rows. Use fit(X, y).")
+        raise AttributeError(
+            "partial_fit does not support JeffreysPrior, whose information needs all rows. Use fit(X, y)."
+        )
     if isinstance(model.prior, LaplacePrior):
         raise AttributeError(
-            "partial_fit takes no LaplacePrior: steps with single rows leave no weight at exactly zero. Use fit(X, y)."
+            "partial_fit does not support LaplacePrior: steps with single rows leave no weight at exactly zero. Use "
+            "fit(X, y)."
         )
     return True
 
@@ -84,12 +87,12 @@ def _reported_weights(W: Array, b: Array, common: Array, reference: int | None) 
 class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifier):
     """Logistic regression for two classes, softmax regression for more.
 
-    Minimises the sum over rows (never a mean) of the cross-entropy, minus the log of the prior:
+    Minimises the cross-entropy, a sum over rows (never a mean), minus the log prior:
 
         E(w) = −Σ_n s_n log p(t_n | φ_n) + ½ (w − m)ᵀ S⁻¹ (w − m),
         p(C_k | φ) = exp(a_k) / Σ_j exp(a_j),   a_k = w_kᵀ φ + w_k0  (+ offset),
 
-    by maximum likelihood unless a prior is given. The intercept has no prior unless its covariance covers it.
+    which is maximum likelihood unless a prior is given. The intercept has no prior unless the covariance includes it.
     Columns are centred and scaled inside the solve, never in the data; weights are in the user's units.
 
     Parameters
@@ -100,57 +103,58 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         weights at exactly zero (``selected_`` names the others).
     link : str
         ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
-        ``"identity"``: the probability of ``classes_[1]`` is ``f(a)`` with that link's inverse f. The last two keep
-        every probability of the training rows inside (0, 1), or say that no such optimum exists.
+        ``"identity"``: the probability of ``classes_[1]`` is ``f(a)``, with f the inverse link. The last two constrain
+        the probabilities of the training rows to (0, 1), and fail with a message if no such optimum exists.
     basis : basis or list of bases, optional
-        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
-        learned with the model and kept in it (``basis_``); ``coef_`` has a weight for each.
+        Basis functions φ of the columns, such as ``Polynomial(2)``; the bases of a list are applied one after another.
+        They are fitted with the model and stored in it (``basis_``); ``coef_`` has one weight for each function.
     fit_intercept : bool
-        Whether a constant is added.
+        Whether to fit an intercept.
     reference : class label, optional
-        The class whose weights are fixed at zero (more than two classes). None is the symmetric form, whose
+        For more than two classes: the class whose weights are fixed at zero. None is the symmetric form, in which the
         weights sum to zero over the classes.
     solver : str or solver
-        ``"auto"``, ``"newton"``, ``"truncated-newton"``, ``"gradient"``, ``"sgd"``, or one with options from
-        `oddsmith.solvers`, such as ``Gradient(step_size=0.1)``. All of them work on scaled columns from the null model;
-        the methods as lectures write them are in `oddsmith.lectures.algorithms`.
+        ``"auto"``, ``"newton"``, ``"truncated-newton"``, ``"gradient"``, ``"sgd"``, or a solver with options from
+        `oddsmith.solvers`, such as ``Gradient(step_size=0.1)``. All start from the null model and work on scaled
+        columns; `oddsmith.lectures.algorithms` has the plain textbook versions.
     tol : float
-        ``certificate_.converged`` says that the objective is within ``tol`` (relative) of the optimum. Newton
-        steps go on until the weights are within ``tol`` standard errors of it.
+        ``certificate_.converged`` means that the objective is within ``tol`` (relative) of the optimum. Newton's method
+        continues until the weights are within ``tol`` standard errors of it.
     max_iter, seed : int
-        Most iterations (epochs, for SGD); random seed of SGD, optional.
+        Maximum number of iterations (epochs for SGD); random seed for SGD, optional.
     warm_start : bool
         Whether ``fit`` starts from the weights of the last fit.
     threads : int, optional
-        Number of threads; the result does not depend on it, to the bit.
+        Number of threads; the result is the same, bit for bit, for any number.
     design : Design, optional
-        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
-        is learned with the model and kept in it (``design_``).
+        How the columns of a table become numbers. Default: `Design()` encodes categories and dates, and leaves numbers
+        as they are. It is fitted with the model and stored in it (``design_``).
     class_weight : None, "balanced" or {class: weight}
-        Factors of the sample weights by class; ``"balanced"`` is N / (K N_k), which gives every class the same total.
-        The intercept moves, and probabilities are those of a population with such class shares (``class_prior_``): see
-        ``with_class_prior``. For unequal costs of errors, a loss matrix (``decide``) is usually better.
+        Factors on the sample weights by class; ``"balanced"`` is N / (K N_k), which gives every class the same total
+        weight. The intercept moves, and the probabilities describe a population with these class shares
+        (``class_prior_``): see ``with_class_prior``. If errors have unequal costs, a loss matrix (``decide``) is
+        usually better.
 
     Attributes
     ----------
     coef_, intercept_ : arrays
-        Weights, 1 × D for two classes (those of ``classes_[1]``), K × D for more.
+        Weights: 1 × D for two classes (for ``classes_[1]``), K × D for more.
     classes_, boundary_ : array, Boundary
         The labels, sorted; the separating hyperplanes.
     log_likelihood_, n_parameters_ : float, int
-        Log likelihood at the weights, without the prior; number of weights estimated.
+        Log likelihood at the weights, without the prior; number of estimated weights.
     aliased_ : list of str
-        Columns that depend linearly on earlier ones; their weights are 0.
+        Columns that are linear combinations of earlier ones; their weights are 0.
     certificate_ : Certificate
-        How far from the optimum the result can be.
+        Bound on the distance from the optimum.
     plan_, trace_ : Plan, Trace
-        Which way was chosen and why, with the expected passes, time and memory; a record per iteration, with its stage,
-        and with the weights for a fit inside `record_weights`.
+        The chosen algorithm and the reason, with expected passes, time and memory; one record per iteration, with its
+        stage, and with the weights if the fit ran inside `record_weights`.
 
     Notes
     -----
-    Cost: one pass over the data per Newton iteration, memory O(M²) above the data. If the classes are
-    separated and there is no prior, no optimum exists: a `SeparationWarning` names the columns.
+    Cost: one pass over the data per Newton iteration, and O(M²) memory besides the data. If the classes are separated
+    and there is no prior, no optimum exists: a `SeparationWarning` names the columns.
 
     References
     ----------
@@ -197,9 +201,9 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def fit(self, X: Any, y: Any = None, sample_weight: object = None, offset: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
-        ``sample_weight`` counts rows; ``offset`` is added to the activation: a vector for two classes, N × K
-        for more. ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is
-        read; ``sample_weight`` and ``offset`` then name columns.
+        ``sample_weight`` counts rows; ``offset`` is added to the activation: a vector for two classes, N × K for more.
+        ``X`` may be a path, a folder, or a Dask or Spark data frame; `scan` documents these and the options ``how``.
+        ``sample_weight`` and ``offset`` are then names of columns.
 
         >>> LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"]).predict([[3.0]]).tolist()
         ['b']
@@ -213,7 +217,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         return self
 
     def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None:
-        """Solve a problem and assign what it found; ``data`` are the arguments of the fit."""
+        """Solve a problem and assign the fitted attributes; ``data`` holds the arguments of the fit."""
         with one_blas_thread(problem.largest_matrix):
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
@@ -221,13 +225,13 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         self._warn(verdict, fit.rounded)
 
     def _problem(self, *given: Any, reset: bool = False, known: bool = False) -> tuple[Labels, Problem]:
-        """Read what is ``given`` to fit as in `read_data`, seen through the basis, as a problem to solve."""
+        """Read the arguments of ``fit`` as `read_data` does, apply the basis, and return the problem to solve."""
         data = read_data(self, *given, reset=reset, known=known, draw=True, split=self._takes_parts())
         classes, source = data.classes, data.source
         if len(classes) > 2 and self.link != "logit":
             raise errors.InvalidInputError(
                 "Only binary classification is supported. The type of the target is multiclass: link="
-                f"{self.link!r} is for two classes, and y holds {len(classes)}, {classes.tolist()[:8]}. Use "
+                f"{self.link!r} is for two classes, but y has {len(classes)}: {classes.tolist()[:8]}. Use "
                 "link='logit', or OneVsRest with this model."
             )
         mix = None
@@ -268,7 +272,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         return classes, problem
 
     def _takes_parts(self) -> bool:
-        """Whether rows may come in parts, categories as codes: a fit by the likelihood, without basis functions."""
+        """Whether rows may come in parts, with categories as codes: for likelihood fits without basis functions."""
         searched = isinstance(self.prior, JeffreysPrior | LaplacePrior) or isinstance(
             getattr(self.prior, "scale", None), str
         )
@@ -293,7 +297,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         check_seed(self.seed)
 
     def _check_pieces(self, X: Any) -> None:
-        """Refuse data in pieces where the fit needs single rows."""
+        """Refuse data in pieces if the fit needs individual rows."""
         if self.solver == "sgd" or isinstance(self.solver, SGD):
             refuse_pieces(X, "Stochastic gradient descent", "Use solver='auto'")
         if not np.isinf(LINKS[self.link].domain).all():
@@ -359,7 +363,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
 
     def _trace(self, result: SolverResult, coordinates: Coordinates, common: Array, reference: int | None) -> Trace:
-        """Return the trace, its weights (where they are kept) as `coef_` and `intercept_` are, the intercept first."""
+        """Return the trace, with recorded weights in the form of `coef_` and `intercept_`, intercept first."""
 
         def reported(x: Array) -> Array:
             W, b = _reported_weights(*coordinates.to_user(x), common, reference)
@@ -412,11 +416,11 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     @available_if(has_logit)
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: object = None, sample_weight: object = None) -> Self:
-        """Take one epoch of stochastic gradient steps over these rows; the first call needs all ``classes``.
+        """Run one epoch of stochastic gradient descent over these rows; the first call needs all ``classes``.
 
-        Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to call; the
-        prior is that of all rows so far. The weights are an average over the steps, in which later ones count for more.
-        The certificate describes the rows of the last call.
+        The moments of the first call's rows scale the columns, and step sizes keep falling from call to call; the prior
+        applies once to all rows so far. The weights are a weighted average over the steps, with more weight on later
+        ones. The certificate describes the rows of the last call.
 
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape
@@ -463,7 +467,8 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def decision_function(self, X: Any, offset: object = None) -> Array:
         """Return the activations: log-odds of ``classes_[1]`` for two classes, N × K for more.
 
-        With another link, the activation less that of probability ½ (0 for symmetric links): its sign decides.
+        With another link: the activation minus the activation of probability ½ (0 for symmetric links), so that the
+        sign decides.
         """
         A = self._activation(X, offset)
         return A - self._middle() if A.ndim == 1 else A

@@ -1,4 +1,4 @@
-"""Exact merging of models that were fitted to parts of the data, and exact growing by more rows."""
+"""Exact merging of models fitted to parts of the data, and exact updates with more rows."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ READ = ("basis_", "design_", "n_features_in_", "feature_names_in_", "class_weigh
 
 @runtime_checkable
 class _Mergeable(Protocol):
-    """A model that can be merged with another one of its kind."""
+    """A model that can be merged with another model of its class."""
 
     def merge(self, other: Any) -> Any: ...
 
 
 def merge(*models: _Mergeable) -> Any:
-    """Return the model of the rows of all ``models``: what one fit to all of these rows would give.
+    """Return the model of the rows of all ``models``, equal to one fit to all of these rows.
 
-    No row is read: each model keeps the sums that it was solved from, and sums add up. So shards can be fitted
-    where they lie, in any order, and some may lack some classes (`partial_fit` takes those with a single class).
+    No row is read: each model keeps the sums from which it was solved, and sums add up. So each shard can be fitted
+    where it is stored, in any order, and may lack classes (use `partial_fit` for a shard with a single class).
 
     Parameters
     ----------
     *models : fitted models
-        Of one kind, with the same parameters and columns, at least one. A model takes part if it has ``merge(other)``.
+        At least one; all of one class, with the same parameters and columns. Any model with ``merge(other)`` works.
 
     >>> import numpy as np
     >>> from oddsmith import GaussianClassifier
@@ -73,11 +73,11 @@ def merge(*models: _Mergeable) -> Any:
 
 
 class MergeMixin(Estimator):
-    """A mixin for models that keep the sums they were solved from: they grow and merge without a row being read again.
+    """A mixin for models that keep the sums they were solved from: they update and merge without rereading rows.
 
     The model defines ``_check_parameters()``; ``_sum(source)``, which folds its sums; ``_solve(classes, sums)``, which
     assigns its fitted attributes; and ``_on_classes(sums, where, K)``, which returns the sums with their classes at
-    ``where`` among K. It stands before `Classifier`.
+    ``where`` among K. List it before `Classifier`.
     """
 
     design: object
@@ -90,7 +90,7 @@ class MergeMixin(Estimator):
     def fit(self, X: Any, y: Any = None, sample_weight: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
-        ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
+        ``X`` may be a path, a folder, or a Dask or Spark data frame; `scan` documents these and the options ``how``.
 
         >>> from oddsmith import LeastSquaresClassifier
         >>> model = LeastSquaresClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
@@ -113,21 +113,21 @@ class MergeMixin(Estimator):
         return self._sum(source)
 
     def _expand(self, source: AnySource, *, reset: bool) -> AnySource:
-        """Return a source seen through the basis; refuse more columns than all their pairs can be kept for."""
+        """Return a source with the basis applied; refuse so many columns that their Gram matrix does not fit."""
         source = learn_basis(self, source) if reset else through_basis(self, source)
         M = source.shape.M
         if M > LARGEST_SCATTER:
             raise InvalidInputError(
                 f"{type(self).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes "
                 f"{LARGEST_SCATTER} columns at most. Use fewer (by hashing or a projection), or LogisticRegression, "
-                "which needs no such thing."
+                "which needs no such matrix."
             )
         return source
 
     def _fold(self, source: Source, statistic: type[S], params: object) -> S:
         """Return the statistic of the rows.
 
-        NaN and infinity are found in the sums, which saves reading the data for them; the error then names the column.
+        NaN and infinity are found in the sums, which saves a pass over the data; the error then names the column.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             total = engine_of(source, self.threads).fold(statistic, source, params)
@@ -152,7 +152,7 @@ class MergeMixin(Estimator):
         )
 
     def _warn_collinear(self, consequence: str, remedy: str) -> None:
-        """Name the columns that depend on earlier ones, and say what was done about it."""
+        """Warn about columns that depend on earlier ones, with the remedy applied."""
         if self.aliased_:
             depend = "depends" if len(self.aliased_) == 1 else "depend"
             warnings.warn(
@@ -164,11 +164,11 @@ class MergeMixin(Estimator):
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: object = None) -> Self:
-        """Add rows: the model is then that of all rows so far, exactly.
+        """Add rows: the model then equals a fit to all rows so far.
 
-        ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
-        comes. The weights are solved for when they are first asked for: until two classes have rows, the model can
-        take more rows, and be merged, but not predict.
+        ``classes`` is optional and may name labels that appear later; new labels are also accepted when they appear.
+        The weights are solved for on first use: until two classes have rows, the model accepts more rows and merges,
+        but cannot predict.
 
         >>> from oddsmith import LeastSquaresClassifier
         >>> model = LeastSquaresClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
@@ -189,7 +189,7 @@ class MergeMixin(Estimator):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
+        """Return the model of the rows of both, equal to a fit to all of them; no row is read.
 
         Either may lack some of the classes. Parameters and columns must be the same.
 
@@ -215,7 +215,7 @@ class MergeMixin(Estimator):
         return both, self._on_classes(self._sums, i, K).merge(self._on_classes(sums, j, K))
 
     def _postpone(self, classes: Labels, sums: Statistic) -> None:
-        """Keep the sums, and nothing that was solved from earlier ones."""
+        """Keep the sums, and discard solutions of earlier ones."""
         for name in [name for name in self.__dict__ if name.endswith("_") and name not in READ]:
             del self.__dict__[name]
         self.classes_, self._sums, self._unsolved = classes, sums, True
@@ -227,7 +227,7 @@ class MergeMixin(Estimator):
             self._solve(classes, sums)
 
     def __getattr__(self, name: str) -> Any:
-        """Solve, if that was postponed and what is asked for comes of it."""
+        """Solve if the solution was postponed and the attribute depends on it."""
         if not name.endswith("_") or name.startswith("_") or name in READ or not self._unsolved:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         weight = self._sums.class_weight if isinstance(self._sums, Gram) else self._sums.weight
@@ -240,11 +240,11 @@ class MergeMixin(Estimator):
 
 
 class _UnsolvedError(NotFittedError, AttributeError):
-    """Weights that need more rows: ``hasattr`` says False."""
+    """The weights need more rows: ``hasattr`` returns False."""
 
 
 def check_alike(one: Estimator, other: Estimator) -> None:
-    """Refuse to merge models of other kinds, parameters or columns."""
+    """Raise unless the models have the same class, parameters and columns."""
     if type(one) is not type(other):
         raise InvalidTypeError(f"A {type(one).__name__} merges only with its own kind, found a {type(other).__name__}.")
     one._check_fitted()
@@ -258,13 +258,13 @@ def check_alike(one: Estimator, other: Estimator) -> None:
     for name, value in one.get_params(deep=False).items():
         if name != "threads" and not _same(value, its[name]):
             raise InvalidInputError(
-                f"Models merge only if their parameters are the same: {name} is {value!r} here and {its[name]!r} "
+                f"Models merge only if their parameters are equal: {name} is {value!r} here and {its[name]!r} "
                 f"there. Fit both with the same {name}."
             )
     if not np.array_equal(one._names(), other._names()):
         here, there = (few(map(str, model._names())) for model in (one, other))
         raise InvalidInputError(
-            f"Models merge only if their columns are the same: {here} here and {there} there. Fit both on the same "
+            f"Models merge only if their columns are equal: {here} here and {there} there. Fit both on the same "
             "columns in the same order."
         )
     check_same_basis(one, other)

@@ -40,10 +40,10 @@ def _parts_are_probabilistic(model: Reduction) -> bool:
 
 
 class Reduction(WrapperMixin, GeometryMixin, Classifier):
-    """What both reductions share: fitting of the two-class models, their answers, and the geometry of linear ones.
+    """The base of both reductions: fitting the two-class models, their votes, and the geometry of linear ones.
 
-    A reduction defines ``_sides(K)``: for each two-class problem the code of the class that is 1, and those of the
-    classes that are 0; and ``_combine(P)``, the probabilities of more than two classes from those of the parts.
+    A reduction defines ``_sides(K)``, for each two-class problem the code of the class coded 1 and the codes of those
+    coded 0; and ``_combine(P)``, the probabilities of more than two classes from those of the two-class models.
     """
 
     class_prior_: Array
@@ -59,10 +59,10 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: object = None, **how: object) -> Self:
-        """Fit a model for each two-class problem; rows are passed on as they are, labels as 0 and 1.
+        """Fit a model for each two-class problem, with the rows unchanged and labels 0 and 1.
 
-        ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it. ``X`` may be
-        a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
+        ``y`` may be the name of a column of the table ``X``. ``sample_weight`` requires models that accept it. ``X``
+        may be a path, a folder, or a Dask or Spark data frame; `scan` documents these and the options ``how``.
 
         >>> from oddsmith import OneVsRest
         >>> OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], list("aabbcc")).predict([[9.0]]).tolist()
@@ -98,7 +98,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         return self
 
     def _problems(self, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Indices | None, Labels, str]]:
-        """Return for each two-class problem its rows (None: all), targets 0 and 1, and a description."""
+        """Return the rows (None: all), the 0/1 targets and a description of each two-class problem."""
         problems = []
         for (k,), negative in self._sides(len(labels)):
             against = repr(labels[negative[0]]) if len(negative) == 1 else "the rest"
@@ -119,7 +119,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     @available_if(_parts_are_probabilistic)
     @streams
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, N × K: those of the models divided by their sum, or coupled.
+        """Return the probability of each class, N × K: the models' probabilities, normalised or coupled.
 
         >>> from oddsmith import OneVsOne, OneVsRest
         >>> X, y = [[0.0], [5.0], [10.0]], list("abc")
@@ -134,11 +134,11 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         return np.column_stack([1.0 - P, P]) if len(self.classes_) == 2 else self._combine(P)
 
     def _answers(self, rows: RowMatrix) -> npt.NDArray[np.bool_]:
-        """Return what each part answers, N × parts: whether it says 1."""
+        """Return the prediction (0 or 1) of each two-class model, N × models."""
         return np.column_stack([np.asarray(part.predict(rows)) == 1 for part in self._parts])
 
     def _values(self, rows: RowMatrix) -> Array:
-        """Return how strongly each part says 1, N × parts; above zero where it does."""
+        """Return the decision value of each two-class model, N × models; positive where it predicts 1."""
         columns = []
         for part in self._parts:
             method = first_method(part, "decision_function", "predict_proba")
@@ -152,16 +152,16 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
 
     @property
     def coef_(self) -> Array:
-        """Weights of the parts, one row each, if they are linear."""
+        """Weights of the two-class models, one row each, if they are linear."""
         return np.vstack(self._linear("coef_"))
 
     @property
     def intercept_(self) -> Array:
-        """Intercepts of the parts, if they are linear."""
+        """Intercepts of the two-class models, if they are linear."""
         return np.concatenate([np.atleast_1d(value) for value in self._linear("intercept_")])
 
     def _linear(self, name: str) -> list[Any]:
-        """Return an attribute of all parts; an AttributeError says that there is none."""
+        """Return an attribute of all two-class models; raise AttributeError if one lacks it."""
         if not self._parts:
             raise AttributeError(
                 f"This {type(self).__name__} is not fitted yet and has no {name}. Call fit(X, y) first."
@@ -181,7 +181,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     def distance(self, X: Any) -> Array:
         """Return the signed distance of each row from each hyperplane, in the order of ``boundary_.classes``.
 
-        For parts that are linear; N × pairs, or length N for two classes.
+        For linear models only; N × pairs, or length N for two classes.
 
         >>> from oddsmith import LeastSquaresClassifier, OneVsOne
         >>> model = OneVsOne(LeastSquaresClassifier()).fit([[0.0], [4.0], [10.0]], ["a", "b", "c"])
@@ -195,43 +195,43 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         return d[:, 0] if len(pairs) == 1 else d
 
     def _differences(self, values: Array) -> Array:
-        """Return the value of each hyperplane's linear function from those of the parts."""
+        """Return the value of each hyperplane's linear function from the decision values of the models."""
         return values
 
 
 @MODELS.register("one-vs-rest")
 class OneVsRest(Reduction):
-    """K classes by K models, each of which separates one class from all the others.
+    """K classes by K models, each of which separates one class from the rest.
 
-    The answers may conflict: where none or several of the models claim a row, they leave no unique class, and
-    ``ambiguous(X)`` is true. ``predict`` resolves this by the largest value, ``y_k(x) ≥ y_j(x)`` for all j, as one does
-    with K discriminant functions. Two classes need one model.
+    The models may conflict: if none or several of them claim a row, no class is unique, and ``ambiguous(X)`` is true.
+    ``predict`` takes the class of largest value, ``y_k(x) ≥ y_j(x)`` for all j, as with K discriminant functions. Two
+    classes need one model.
 
     Parameters
     ----------
     model : classifier, optional
-        The model for two classes, of this library or of scikit-learn; a copy is fitted for each class. Default:
+        The two-class model, from this library or scikit-learn; a copy is fitted for each class. Default:
         ``LogisticRegression(prior=1.0)``.
     basis : basis or list of bases, optional
-        Basis functions φ of the columns, learned from all rows, made whole and passed on to every part.
+        Basis functions φ of the columns, learned from all rows, computed once and passed to every model.
     n_jobs : int, optional
-        Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
-        processes.
+        Number of parallel fits, on threads; -1 uses all cores. Inside ``joblib.parallel_config(backend="loky")``, fits
+        run in processes.
     class_weight : None, "balanced" or {class: weight}
-        Weights of the K classes, for parts that take ``sample_weight``. Those of a part,
-        ``OneVsRest(LogisticRegression( class_weight="balanced"))``, are of its two classes.
+        Weights of the K classes, for models that accept ``sample_weight``. Class weights of the model itself,
+        ``OneVsRest(LogisticRegression(class_weight="balanced"))``, apply to its two classes.
 
     Attributes
     ----------
     models_, classes_ : dict, array
-        Class → fitted model (two classes: the one model, under ``classes_[1]``); the labels, sorted.
+        Class → fitted model (two classes: a single model, under ``classes_[1]``); the labels, sorted.
     coef_, intercept_ : arrays
-        Weights of the models, a row a class, if they are linear; ``boundary_`` and ``distance(X)`` are those of
-        the rule by the largest value.
+        Weights of the models, one row per class, if they are linear; ``boundary_`` and ``distance(X)`` describe the
+        rule of the largest value.
 
     Notes
     -----
-    Cost: K fits to all rows. Probabilities (where the model has them) are the K answers divided by their sum.
+    Cost: K fits to all rows. Probabilities, if the model has them, are the K probabilities divided by their sum.
 
     References
     ----------
@@ -255,7 +255,7 @@ class OneVsRest(Reduction):
         return [((k,), tuple(j for j in range(K) if j != k)) for k in chosen]
 
     def votes(self, X: Any) -> npt.NDArray[np.int64]:
-        """Return which classes claim each row, N × K: 1 where the model of the class says yes.
+        """Return which classes claim each row, N × K: 1 where the model of the class predicts it.
 
         >>> model = OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], ["a", "a", "b", "b", "c", "c"])
         >>> model.votes([[0.0], [5.5], [11.0]]).tolist()
@@ -265,7 +265,7 @@ class OneVsRest(Reduction):
         return np.column_stack([1 - claims, claims]) if len(self.classes_) == 2 else claims
 
     def ambiguous(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Return where the answers leave no unique class: none claims the row, or more than one does.
+        """Return whether each row lacks a unique class: none claims it, or more than one does.
 
         >>> model = OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], ["a", "a", "b", "b", "c", "c"])
         >>> model.ambiguous([[0.0], [5.5], [11.0]]).tolist()
@@ -275,9 +275,9 @@ class OneVsRest(Reduction):
 
     @streams
     def decision_function(self, X: Any) -> Array:
-        """Return the value of each class's model, N × K; for two classes that of the one model.
+        """Return the value of each class's model, N × K; for two classes, of the single model.
 
-        The value is the model's ``decision_function``, or its probability less ½.
+        The value is the model's ``decision_function``, or its probability minus ½.
 
         >>> OneVsRest().fit([[0.0], [5.0], [10.0]], list("abc")).decision_function([[10.0]]).argmax(axis=1).tolist()
         [2]
@@ -297,9 +297,9 @@ class OneVsRest(Reduction):
 class OneVsOne(Reduction):
     """K classes by K(K−1)/2 models, one for each pair of classes, which vote.
 
-    Where two or more classes have the most votes they leave no unique class, and ``ambiguous(X)`` is true. Where the
-    models have probabilities, ``predict`` takes the most probable class; else the class with the most votes, and among
-    equals the one that wins and loses by the best margins.
+    If several classes tie for the most votes, no class is unique, and ``ambiguous(X)`` is true. If the models have
+    probabilities, ``predict`` takes the most probable class; otherwise the class with the most votes, with ties broken
+    by the margins of wins and losses.
 
     The probabilities r_ij of class i against class j are coupled by the second method of Wu, Lin and Weng: the p that
     minimises ``Σ_i Σ_{j≠i} (r_ji p_i − r_ij p_j)²`` with ``Σ_i p_i = 1``, a linear system for each row.
@@ -314,7 +314,8 @@ class OneVsOne(Reduction):
     models_ : dict
         (class, class) → fitted model, positive towards the second.
     coef_, intercept_ : arrays
-        Weights of the models, a row a pair, if they are linear; ``boundary_`` and ``distance(X)`` are theirs.
+        Weights of the models, one row per pair, if they are linear; ``boundary_`` and ``distance(X)`` use the same
+        rows.
 
     Notes
     -----
@@ -355,7 +356,7 @@ class OneVsOne(Reduction):
         return votes
 
     def ambiguous(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Return where the answers leave no unique class: two or more have the most votes.
+        """Return whether each row lacks a unique class: two or more have the most votes.
 
         >>> OneVsOne().fit([[0.0], [5.0], [10.0]], list("abc")).ambiguous([[0.0], [5.5]]).tolist()
         [False, False]
@@ -365,9 +366,9 @@ class OneVsOne(Reduction):
 
     @streams
     def decision_function(self, X: Any) -> Array:
-        """Return the value of each class, N × K; for two classes that of the one model.
+        """Return the value of each class, N × K; for two classes, of the single model.
 
-        With probabilities: their logarithm. Else: the votes, and a fraction for the margins of wins and losses.
+        The value is the log probability, if there is one; otherwise the votes plus a fraction for the margins.
 
         >>> OneVsOne().fit([[0.0], [5.0], [10.0]], list("abc")).decision_function([[10.0]]).argmax(axis=1).tolist()
         [2]
@@ -395,7 +396,7 @@ def couple(second: Array, K: int) -> Array:
     """Return the probabilities of K classes (N × K) from those of the second class of each pair (N × pairs).
 
     Minimises ``Σ_i Σ_{j≠i} (r_ji p_i − r_ij p_j)²`` with ``Σ p = 1`` (Wu, Lin and Weng): with ``Q_ii = Σ_{j≠i} r_ji²``
-    and ``Q_ij = −r_ji r_ij``, solve ``Q p + b 1 = 0``, ``1ᵀp = 1``. Where some p explains all pairs, it is found.
+    and ``Q_ij = −r_ji r_ij``, solve ``Q p + b 1 = 0``, ``1ᵀp = 1``. If some p explains all pairs, this returns it.
 
     >>> p = np.array([0.2, 0.3, 0.5])
     >>> couple(np.array([[p[1] / (p[0] + p[1]), p[2] / (p[0] + p[2]), p[2] / (p[1] + p[2])]]), 3).round(9).tolist()
@@ -431,5 +432,5 @@ def _fit_part(model: Trainable, X: object, s: Array | None, inside: Indices | No
 
 
 def _probability(part: ProbabilisticClassifierLike, rows: RowMatrix) -> Array:
-    """Return a part's probability of the answer 1."""
+    """Return a two-class model's probability of class 1."""
     return np.asarray(part.predict_proba(rows), dtype=np.float64)[:, 1]

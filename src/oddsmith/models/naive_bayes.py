@@ -35,17 +35,17 @@ from oddsmith.statistics import Features
 
 @MODELS.register("naive-bayes")
 class NaiveBayes(GenerativeMixin, Classifier):
-    """Bayes' rule with columns that are independent within a class, each of its own family.
+    """Naive Bayes: columns are independent within a class, and each has its own family of distributions.
 
     Maximises the joint likelihood, a sum over rows and columns,
 
         Σ_n s_n [log π_{t_n} + Σ_j log p_j(x_nj | C_{t_n})],
 
-    in closed form and with smoothed counts. So the log odds of two classes are a sum of what each column says:
-    for two classes ``log p(C_1|x)/p(C_0|x) = log π_1/π_0 + Σ_j log p_j(x_j|C_1)/p_j(x_j|C_0)``.
+    in closed form, with smoothed counts. The log odds of two classes are a sum over columns,
+    ``log p(C_1|x)/p(C_0|x) = log π_1/π_0 + Σ_j log p_j(x_j|C_1)/p_j(x_j|C_0)``.
 
     ============  =========================  ===================================================================
-    family        values                     estimate in class k (N: weight of the rows that have a value)
+    family        values                     estimate in class k (N: total weight of rows with a value)
     ============  =========================  ===================================================================
     gaussian      numbers                    mean; variance + ``variance_smoothing`` × largest column variance
     bernoulli     0 and 1, booleans          p = (Σx + α) / (N + 2α)
@@ -60,16 +60,16 @@ class NaiveBayes(GenerativeMixin, Classifier):
     Parameters
     ----------
     features : "auto", family, list of families, or mapping from column (name or number) to family
-        ``"auto"``, also for columns that a mapping does not name, chooses by type: booleans are ``"bernoulli"``,
-        text and categories ``"categorical"``, floats ``"gaussian"``. Whole numbers are ``"bernoulli"`` if they are all
-        0 or 1, ``"poisson"`` if none is negative and their variance within classes is between half and twice their
-        mean, as that of counts is, else ``"gaussian"``. An array of floats is ``"gaussian"`` throughout.
+        ``"auto"``, also used for columns missing from a mapping, chooses by type: booleans are ``"bernoulli"``, text
+        and categories ``"categorical"``, floats ``"gaussian"``. Whole numbers are ``"bernoulli"`` if all are 0 or 1,
+        ``"poisson"`` if none is negative and the within-class variance is between half and twice the mean, as for
+        counts, and otherwise ``"gaussian"``. In an array of floats, all columns are ``"gaussian"``.
     class_prior : mapping from class to probability, or sequence in the order of the classes, optional
-        Default: the shares of the classes among the rows.
+        Default: the class shares of the rows.
     smoothing : number of at least 0
         α, added to every count; 0 is maximum likelihood.
     variance_smoothing : number of at least 0
-        Share of the largest variance of a Gaussian column that is added to all variances.
+        Fraction of the largest Gaussian column variance, added to all variances.
     basis, threads, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
@@ -82,20 +82,20 @@ class NaiveBayes(GenerativeMixin, Classifier):
     levels_ : dict
         Categorical column → its levels.
     parameters_ : dict
-        Column → what was estimated, by name: arrays of length K, or K × L.
+        Column → estimated parameters by name: arrays of length K, or K × L.
     coef_, intercept_ : arrays
-        The linear functions whose softmax is the posterior (1 × D: log odds, for two classes), if all columns are
+        The linear functions whose softmax is the posterior (for two classes the log odds, 1 × D), if all columns are
         bernoulli, poisson or multinomial.
     quadratic_ : QuadraticForm
-        The same with Gaussian columns among them, ``xᵀ W_k x + w_kᵀ x + w_k0`` with diagonal W_k.
+        The same if some columns are Gaussian: ``xᵀ W_k x + w_kᵀ x + w_k0`` with diagonal W_k.
     n_parameters_ : int
         Number of parameters.
 
     Notes
     -----
-    Cost: one pass over the data, some numbers for each class and column. Missing values (NaN, null) are left out of the
-    sums and of the product; only the multinomial family is fitted to complete counts. A category that was not in
-    the training data counts as missing, with a warning. Sparse matrices are taken as they are; their zeros are zeros.
+    Cost: one pass over the data, and a few numbers for each class and column. Missing values (NaN, null) are left out
+    of the sums and of the product; only the multinomial family needs complete counts. A level that was not in the
+    training data counts as missing, with a warning. Sparse matrices stay sparse; their zeros are zeros.
 
     References
     ----------
@@ -155,7 +155,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         return rows, plan
 
     def _columns(self, X: object, sample_weight: object = None, *, reset: bool) -> Columns:
-        """Return the columns of ``X``, or those that the basis makes of them: floats."""
+        """Return the columns of ``X``, or the basis functions of them: floats."""
         if self.basis is None if reset else not has_basis(self):
             self.__dict__.pop("basis_", None)
             return read_columns(self, X, reset=reset)
@@ -185,7 +185,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         return shard._fitted_sums()
 
     def _with_known_weights(self, stream: Stream) -> NaiveBayes:
-        """Return the model to fit to each piece: class weights that need the counts of all rows are known before."""
+        """Return the model to fit to each piece, with class weights that need the counts of all rows resolved."""
         if self.class_weight is None:
             self.__dict__.pop("class_weight_", None)
             return self

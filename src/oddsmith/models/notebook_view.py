@@ -1,4 +1,4 @@
-"""A fitted model in a notebook: what matters about it, for the space below scikit-learn's box."""
+"""The summary of a fitted model in a notebook, shown below scikit-learn's box."""
 
 from __future__ import annotations
 

@@ -34,53 +34,54 @@ COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "secon
 
 @MODELS.register("perceptron")
 class PerceptronClassifier(GeometryMixin, Classifier):
-    """The perceptron: go through the rows and correct the weights at each mistake, until there is none.
+    """The perceptron: go through the rows and correct the weights at each mistake, until there are none.
 
-    From weights of zero, a row φ (with a constant 1) of class t = ±1 is a mistake if ``t wᵀφ ≤ 0``, and then
+    The weights start at zero. A row φ (with a constant 1) of class t = ±1 is a mistake if ``t wᵀφ ≤ 0``, and then
 
         w ← w + step_size · t φ,
 
     which is a step of stochastic gradient descent on ``E(w) = −Σ_{n wrong} t_n wᵀφ_n`` (a sum over rows). With K > 2
-    classes (Kesler's construction) a row of class k is a mistake if some other class has an activation as large,
-    and then the row is added to the weights of k and taken from those of the largest other.
+    classes (Kesler's construction) a row of class k is a mistake if another class has at least the same activation;
+    then the row is added to the weights of k and subtracted from those of the largest other class.
 
     If weights of length one separate the classes with margin γ (``t wᵀφ ≥ γ`` for all rows; for K > 2
-    ``(w_k − w_j)ᵀφ ≥ γ``), at most (R/γ)² mistakes are made in all, where R is the length of the longest row φ, times
-    √2 for K > 2. If not, the rule never stops: after ``max_epochs`` the weights with the fewest wrong rows among
-    those looked at are taken, and a `ConvergenceWarning` says so.
+    ``(w_k − w_j)ᵀφ ≥ γ``), the perceptron makes at most (R/γ)² mistakes in total, where R is the length of the longest
+    row φ, times √2 for K > 2. If not, the rule never stops: after ``max_epochs`` the fit takes the weights with the
+    fewest misclassified rows at the end of an epoch, and issues a `ConvergenceWarning`.
 
     Parameters
     ----------
     step_size : float
-        Length of a correction. As the weights start at zero it only scales them: no prediction depends on it.
+        Step size of a correction. Because the weights start at zero, it only scales them: no prediction depends on it.
     max_epochs : int
-        Most passes over the rows.
+        Maximum number of passes over the rows.
     seed : int or None
-        Each epoch visits the rows in another random order, drawn with this seed; None: as they are given.
+        Random seed: each epoch visits the rows in a new random order. None keeps the given order.
     class_weight : None, "balanced" or {class: weight}
-        As in `LogisticRegression`: a mistake in a class of weight 3 corrects three times as much, and counts for three
-        among the mistakes of the weights that are kept.
+        As in `LogisticRegression`: a mistake in a class of weight 3 makes a correction three times as large, and counts
+        as three mistakes when the best weights are chosen.
     basis, fit_intercept, design
-        As in `LogisticRegression`. The rows are visited one by one, so all of φ is made at once.
+        As in `LogisticRegression`. The rows are visited one by one, so φ is computed for all rows in advance.
 
     Attributes
     ----------
     coef_, intercept_ : arrays
         Weights, 1 × M for two classes (positive: ``classes_[1]``), K × M for more.
     converged_ : bool
-        Whether all rows are right, each by more than its rounding error: that proves that the classes are separable.
+        Whether all rows are classified correctly, by more than rounding error, which proves that the classes are
+        separable.
     n_mistakes_, n_errors_, n_iter_ : int
-        Corrections made in all; rows that the final weights have wrong; epochs run.
+        Total number of corrections; rows that the final weights misclassify; number of epochs.
     trace_ : Trace
-        A record per epoch: ``iteration``, ``objective`` (E at its end), ``mistakes`` made in it, ``errors`` (rows wrong
-        at its end), ``best_errors`` (the fewest so far), ``seconds``.
+        One record per epoch: ``iteration``, ``objective`` (E at the end), ``mistakes`` during the epoch, ``errors``
+        (misclassified rows at the end), ``best_errors`` (the fewest so far), ``seconds``.
     classes_, boundary_ : array, Boundary
         The labels, sorted; the separating hyperplanes, in the space of φ.
 
     Notes
     -----
-    Cost: an epoch reads the rows twice, to walk and to count. It is sequential, so no number of threads helps. Columns
-    of very different size slow it down: ``basis=StandardScaler()`` evens them out.
+    Cost: an epoch reads the rows twice, to correct and to count. It is sequential, so more threads do not help. Columns
+    of very different scales slow it down: use ``basis=StandardScaler()``.
 
     References
     ----------
@@ -159,9 +160,9 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         """Run the epochs; ``factors`` are the class weights of the rows.
 
         1. Visit the rows in this epoch's order and correct each mistake.
-        2. Count the rows that the weights now have wrong; keep the best weights.
-        3. None is wrong, and none so near the boundary that rounding may have decided: converged.
-        4. None was a mistake, yet some are so near: these count as mistakes, too.
+        2. Count the misclassified rows; keep the best weights.
+        3. If no row is wrong, nor so near the boundary that rounding may have decided: converged.
+        4. If there was no mistake, but some rows are that near: count these as mistakes, too.
         """
         bias, step_size = float(bool(self.fit_intercept)), float(self.step_size)
         constant = bias > 0.0
@@ -205,7 +206,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         return walk, False, records
 
     def _too_large(self, Phi: RowMatrix) -> InvalidInputError:
-        """Return the error for rows whose margins are no finite numbers."""
+        """Return the error for rows whose margins are not finite."""
         matrix: Any = Phi
         sizes = abs(matrix).max(axis=0)
         sizes = sizes.toarray().ravel() if sparse.issparse(sizes) else np.asarray(sizes)
@@ -218,23 +219,23 @@ class PerceptronClassifier(GeometryMixin, Classifier):
     def _warn(self, n_rows: int) -> None:
         if self.converged_:
             return
-        wrong = f"{self.n_errors_} of {n_rows} rows are wrong"
+        wrong = f"{self.n_errors_} of {n_rows} rows are misclassified"
         if not self.n_errors_:
-            wrong = "no row is wrong, but some are right by no more than rounding"
+            wrong = "no row is misclassified, but some only within rounding error"
         warnings.warn(
-            f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights are "
-            f"the best that were seen ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "
-            "the columns (basis=Standardize()); if not, no weights will do: add basis functions, or use "
-            "LogisticRegression.",
+            f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights "
+            f"are the best found ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "
+            "the columns (basis=Standardize()); otherwise no weights separate the classes: add basis functions, or "
+            "use LogisticRegression.",
             ConvergenceWarning,
             stacklevel=4,
         )
 
 
 def _times(Phi: Any, factors: Array, bias: float) -> Any:
-    """Return rows times their weights, with the constant as their first column.
+    """Return rows times their weights, with the constant as first column.
 
-    A row times a positive number is wrong where the row is, and corrects by so much more.
+    Scaling a row by a positive number keeps it right or wrong, and scales its correction.
     """
     constant = bias * factors[:, None]
     if sparse.issparse(Phi):
@@ -243,12 +244,12 @@ def _times(Phi: Any, factors: Array, bias: float) -> Any:
 
 
 def _reported(V: Array, factors: Array | None) -> Array:
-    """Return weights, the intercept first: with class weights it is that of the constant column."""
+    """Return weights, intercept first; with class weights, the intercept is the weight of the constant column."""
     return V if factors is None else V[:, 1:]
 
 
 def _keep_constant(walk: Walk, t: npt.NDArray[np.int32], factors: Array) -> float:
-    """Keep the weights that always answer the class of most weight, and return that of their mistakes."""
+    """Keep the weights that always predict the class of largest total weight; return the weight of their mistakes."""
     weight = np.bincount(t, weights=factors)
     k = int(weight.argmax())
     walk.best[0 if len(walk.best) == 1 else k, 1] = -1.0 if len(walk.best) == 1 and k == 0 else 1.0

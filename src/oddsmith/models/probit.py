@@ -14,8 +14,8 @@ from oddsmith.solvers import Solver
 class ProbitRegression(LogisticRegression):
     """Probit regression for two classes: ``p(C₁ | φ) = Φ(wᵀφ + w₀)``, Φ the standard Gaussian distribution function.
 
-    `LogisticRegression` with ``link="probit"``, where all else is described. The tails of Φ are thinner than the
-    sigmoid's, so a row far on the wrong side pulls harder.
+    The same as `LogisticRegression` with ``link="probit"``, which documents the parameters. The tails of Φ are thinner
+    than the sigmoid's, so a row far on the wrong side has more influence.
 
     >>> from oddsmith import ProbitRegression
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1, 1]

@@ -1,4 +1,4 @@
-"""A classifier around another one that calibrates its probabilities."""
+"""A wrapper that calibrates the probabilities of another classifier."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from oddsmith.protocols import ClassifierLike, Indices, Labels
 
 @MODELS.register("recalibrated")
 class RecalibratedClassifier(WrapperMixin, Classifier):
-    """A classifier whose probabilities are mapped so that they agree with the frequencies of the classes.
+    """A classifier whose probabilities are mapped to agree with observed class frequencies.
 
-    With activations a_k (the model's log probabilities, or the values of its decision function where it has none),
+    With activations a_k (the model's log probabilities, or its decision function if it has none),
 
         logistic     p_k ∝ exp(slope · a_k + shift_k)     Platt's map for two classes, one slope for any number
         temperature  p_k ∝ exp(slope · a_k)               no class is favoured; predictions stay the same
         isotonic     p_k ∝ g_k(p_k)                       any increasing g_k, for many rows
 
-    ``fit`` learns the map from probabilities for rows that the model had not seen, fold by fold, and then fits the
-    model to all rows. `recalibrate` puts a map around a model that is fitted already.
+    ``fit`` learns the map from out-of-fold predictions, and then fits the model to all rows. `recalibrate` adds a map
+    to a model that is already fitted.
 
     Parameters
     ----------
     model : classifier, optional
-        Of this library or of scikit-learn; default ``LogisticRegression(prior=1.0)``.
+        From this library or scikit-learn. Default: ``LogisticRegression(prior=1.0)``.
     method : "logistic", "temperature" or "isotonic"
     cv : int, splitter or iterable of (train, test)
-        Number of folds (fewer where a class has fewer rows), or the folds as scikit-learn has them.
+        Number of folds (fewer if a class has fewer rows), or folds as in scikit-learn.
     seed : int
         Random seed of the folds.
     class_weight : None, "balanced" or {class: weight}
-        Class weights of both model and map. ``RecalibratedClassifier(LogisticRegression(class_weight="balanced"))`` has
-        weights in the model only: the map brings its probabilities back to the frequencies of the classes.
+        Class weights for both model and map. ``RecalibratedClassifier(LogisticRegression(class_weight="balanced"))``
+        has weights in the model only: the map brings its probabilities back to the class frequencies.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     map_ : LinearMap or IsotonicMap
         The map, in plain arrays.
     shift_ : array, K
-        Added to the log probabilities after the map: zero, until another class prior is asked for.
+        Shift of the log probabilities after the map: zero unless the class prior is changed.
     classes_, class_prior_ : arrays
         The labels, and their shares in training (if known).
 
@@ -111,7 +111,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         class_prior: Array | None = None,
         method: str = "logistic",
     ) -> RecalibratedClassifier:
-        """Return a fitted classifier around a fitted model: a map, or a shift of its log odds, or both.
+        """Return a fitted classifier around a fitted model, with a map, a shift of the log odds, or both.
 
         >>> from oddsmith import LogisticRegression
         >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
@@ -146,8 +146,8 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> RecalibratedClassifier:
         """Fit model and map to rows ``X`` and labels ``y`` (or the name of a column of ``X``).
 
-        ``sample_weight`` counts rows. A model whose ``fit`` takes none is fitted without (with a warning): the map
-        alone is weighted then.
+        ``sample_weight`` counts rows. If the model's ``fit`` does not accept it, only the map is weighted, with a
+        warning.
 
         >>> RecalibratedClassifier().fit([[x] for x in range(12)], list("aaabaabbabbb")).predict([[9.0]]).tolist()
         ['b']
@@ -190,7 +190,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     def _complete_folds(
         self, t: npt.NDArray[np.int32], s: Array | None, classes: Labels
     ) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the folds whose training rows are of every class; the others have no model of all classes."""
+        """Yield the folds whose training rows include every class."""
         lacking: list[object] = []
         folds = left = 0
         for train, test in self._folds(t, s, classes):
@@ -215,7 +215,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         )
 
     def _folds(self, t: npt.NDArray[np.int32], s: Array | None, classes: Labels) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the rows to train on and to test on, fold by fold."""
+        """Yield the training and test rows of each fold."""
         from sklearn.model_selection import StratifiedKFold, check_cv  # slow to load, and rarely needed
 
         if not isinstance(self.cv, int | np.integer):

@@ -1,4 +1,4 @@
-"""The columns that a fit with a Laplace prior selected, and a fit to them alone."""
+"""The columns that a fit with a Laplace prior selected, and a refit to them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from oddsmith.priors import LaplacePrior
 
 
 def has_selected(model: SelectionMixin) -> bool:
-    """Whether a model has selected columns that it can be fitted to again, or say why not."""
+    """Whether a model has selected columns for a refit; raise an error that says why not."""
     if not isinstance(vars(model).get("prior_", model.prior), LaplacePrior):
-        raise AttributeError(f"refit is for columns that a LaplacePrior selected; found prior={model.prior!r}.")
+        raise AttributeError(f"refit needs columns selected by a LaplacePrior; found prior={model.prior!r}.")
     return True
 
 
@@ -41,7 +41,7 @@ class SelectionMixin(Estimator):
 
     @property
     def selected_(self) -> list[str]:
-        """Names of the columns that a fit with a `LaplacePrior` selected: those with a weight that is not zero.
+        """Names of the columns that a fit with a `LaplacePrior` selected, the columns with a nonzero weight.
 
         >>> from oddsmith import LaplacePrior, LogisticRegression
         >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.0]], [0, 0, 1, 1]
@@ -49,17 +49,17 @@ class SelectionMixin(Estimator):
         ['x0']
         """
         if not isinstance(vars(self).get("prior_"), LaplacePrior):
-            raise AttributeError("selected_ is there after a fit with a LaplacePrior.")
+            raise AttributeError("selected_ requires a fit with a LaplacePrior.")
         return [str(name) for name in self._names()[(self.coef_ != 0.0).any(axis=0)]]
 
     @available_if(has_selected)
     def refit(self, X: Any, y: Any = None, sample_weight: object = None, offset: object = None, **how: object) -> Self:
-        """Return a new model, fitted by maximum likelihood to the columns that this one selected (``selected_``).
+        """Return a new model, fitted by maximum likelihood to the selected columns (``selected_``).
 
-        That undoes the shrinkage of the `LaplacePrior`. Its standard errors, p-values and intervals take the columns as
-        if they had been known beforehand: on the rows that selected them, intervals are too short and p-values too
-        small, since the strongest of many columns look strong by chance, too; the summary says so. For valid ones refit
-        to other rows, which the selection has not seen. The arguments are those of ``fit``.
+        This undoes the shrinkage of the `LaplacePrior`. Standard errors, p-values and intervals treat the columns as
+        known in advance. On the rows that selected them, intervals are too short and p-values too small, because the
+        strongest of many columns look strong partly by chance; the summary says so. For valid inference, refit to rows
+        that the selection has not seen. The arguments are those of ``fit``.
 
         >>> import numpy as np
         >>> from oddsmith import LaplacePrior, LogisticRegression

@@ -1,4 +1,4 @@
-"""What classifiers around other classifiers share: the model inside, and rows and weights on their way to it."""
+"""The base of classifiers around other classifiers: the inner model, and its rows and weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trainable(Protocol):
 
 
 class WrapperMixin(Estimator):
-    """A mixin for a classifier around ``model``, another one of any library. It stands before `Classifier`."""
+    """A mixin for a classifier around ``model``, a classifier of any library. List it before `Classifier`."""
 
     model: object
 
@@ -43,7 +43,7 @@ class WrapperMixin(Estimator):
         return tags
 
     def _template(self) -> Any:
-        """Return the model, unfitted, of which copies are fitted."""
+        """Return the unfitted model that is copied for each fit."""
         model = LogisticRegression(prior=1.0) if self.model is None else self.model
         if isinstance(model, type) or not isinstance(model, Trainable) or is_regressor(model):
             raise InvalidTypeError(
@@ -52,7 +52,7 @@ class WrapperMixin(Estimator):
         return model
 
     def _read_weights(self, sample_weight: object, t: npt.NDArray[np.int32], classes: Labels) -> Array | None:
-        """Return checked weights of rows; refuse them if the model takes none."""
+        """Return checked sample weights; refuse them if the model does not accept any."""
         s = weigh_classes(self, classes, t, read_weights(sample_weight, len(t)))
         if s is None:
             return None
@@ -70,7 +70,7 @@ class WrapperMixin(Estimator):
         return s
 
     def _input(self, X: object, *, reset: bool) -> Any:
-        """Return rows for the model, which checks values: tables as they are, all else as an array or CSR matrix."""
+        """Return rows for the inner model, which checks values: tables unchanged, others as an array or CSR matrix."""
         table = as_table(X)
         with as_input_errors(explain_rows):
             if table is None:

@@ -1,4 +1,4 @@
-"""The model file: one safetensors file of numbers and JSON, which is written whole or not at all and runs no code.
+"""The model file: one safetensors file of numbers and JSON, written atomically, which runs no code.
 
 ``codec`` turns values into JSON nodes and tensors, ``arrays`` holds the rules for arrays, ``file`` writes and reads,
 and ``schema`` knows the versions. None of them knows a model: types are looked up in a registry that

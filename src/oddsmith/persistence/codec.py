@@ -97,7 +97,9 @@ def register_value(value: T, name: str) -> T:
     """
     if name in VALUES and VALUES[name] is not value:
         raise InvalidInputError(f"Two values would be {name!r} in model files: {VALUES[name]} and {value}. Rename one.")
-    _VALUE_NAMES[id(VALUES.register(name)(value))] = name  # registered, it lives: no other object can have its id
+    _VALUE_NAMES[id(VALUES.register(name)(value))] = (
+        name  # the registry keeps it alive, so no other object can have its id
+    )
     return value
 
 
@@ -134,7 +136,7 @@ class Encoder:
     def __init__(self) -> None:
         self.tensors: Tensors = {}
         self._met: dict[int, Node] = {}
-        self._alive: list[object] = []  # an id stands for its object only while that lives
+        self._alive: list[object] = []  # an id is valid only while its object is alive
         self._numbers = 0
         self._depth = 0
 
@@ -274,7 +276,7 @@ class Decoder:
         else:
             tag = next(iter(node), "")
             if tag not in self._readers:
-                raise ModelFileError(f"It holds something called {tag!r:.60}, which this version does not know.")
+                raise ModelFileError(f"It contains a {tag!r:.60}, which this version does not know.")
             value = self._readers[tag](node)
         self._depth -= 1
         return value
@@ -332,8 +334,8 @@ class Decoder:
     def _type(self, node: dict[str, Any], ancestor: type[Any] = object) -> Any:
         if node["type"] not in TYPES:
             raise ModelFileError(
-                f"It holds a {node['type']!r:.60}, which this version of oddsmith does not know. If it is a class of "
-                "yours, import it first; else use the version that wrote the file."
+                f"It holds a {node['type']!r:.60}, which this version of oddsmith does not know. If it is your own "
+                "class, import it first; otherwise use the version that wrote the file."
             )
         kind = TYPES[node["type"]]
         if not issubclass(kind, ancestor):
@@ -363,7 +365,7 @@ def state_of(value: Any) -> dict[str, Any]:
     kind, state = type(value), value.__getstate__()
     cached = {name for name in state if isinstance(inspect.getattr_static(kind, name, None), cached_property)}
     state = {name: part for name, part in state.items() if name not in cached}
-    complete(kind, state)  # refuses now what could not be loaded
+    complete(kind, state)  # refuse now what could not be loaded later
     return state
 
 
@@ -394,13 +396,13 @@ def refusal(value: object, path: str, what: str | None = None) -> InvalidTypeErr
     """Return the error for a part of a model that a file cannot hold."""
     kind = type(value)
     advice = (
-        "It keeps numbers, texts, arrays, collections of them and the types of this library. Register a class of "
-        "yours: a model in MODELS, a basis in BASES, others by oddsmith.persistence.register"
+        "It can hold numbers, strings, arrays, collections of these, and types of this library. Register your own "
+        "classes: a model in MODELS, a basis in BASES, others with oddsmith.persistence.register"
     )
     if kind.__module__.partition(".")[0] == "sklearn":
         advice = (
-            "Objects of scikit-learn are kept by pickles alone, which can run any code when they are read. Use a model "
-            "or a basis of this library in its place, or a transformer before the model, in a pipeline"
+            "scikit-learn objects can only be pickled, and a pickle can run any code when it is loaded. Use a model "
+            "or a basis of this library instead, or put the transformer before the model in a pipeline"
         )
     what = what or f"a {kind.__qualname__} of {kind.__module__}"
     return InvalidTypeError(f"{path or 'This'} is {what}, which a model file cannot hold. {advice}.")

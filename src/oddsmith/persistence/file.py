@@ -73,7 +73,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
     >>> document["schema"], tensors["w"].view("<f8").tolist()
     (1, [1.0, 1.0])
     """
-    target = Path(os.path.realpath(path))  # a link goes on pointing to the file
+    target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     temporary = target.with_name(f".odds-{secrets.token_hex(8)}.tmp")
     try:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
@@ -84,7 +84,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
                 file.write(data)  # 1
                 file.flush()
                 os.fsync(file.fileno())  # 2
-            if mode is not None:  # the permissions of the old file are those of the new one
+            if mode is not None:  # the new file keeps the permissions of the old one
                 os.chmod(temporary, mode)
             os.replace(temporary, target)  # 3
         except BaseException:
@@ -108,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Bytes]
     So nothing is allocated that is larger than the file. It is not mapped into memory: being cut short while it is read
     would end the process.
     """
-    # Checked before it is opened: opening a pipe would wait for somebody to write into it.
+    # Checked before opening: opening a pipe would block until something writes to it.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ModelFileError("It is a folder or a device, not a file.")
     with open(path, "rb") as file:
@@ -125,7 +125,7 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
     if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
         raise ModelFileError("This is not an oddsmith model file.")
     if length > size - 8:
-        raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
+        raise ModelFileError(f"It has {size} bytes, but its header alone should have {length}: it is truncated.")
     header = file.read(length)
     if _containers(header) > MOST_CONTAINERS:
         raise ModelFileError(f"Its header has more than {MOST_CONTAINERS:,} lists and objects.")
@@ -181,7 +181,7 @@ def _parse(header: bytes, body: int) -> tuple[dict[str, Any], dict[str, tuple[in
             raise ModelFileError("Its tensors overlap, or leave gaps.")
         end = stop
     if end != body:
-        raise ModelFileError(f"Its tensors have {end} bytes, and {body} are there.")
+        raise ModelFileError(f"Its tensors should have {end} bytes, but {body} were found.")
     return document, places
 
 

@@ -1,7 +1,7 @@
-"""A fit that can be interrupted: the result of every fold goes into a small file, and is not folded again.
+"""Journals of fits that can be interrupted: the result of every fold is stored in a small file and reused.
 
-Which folds a fit needs depends only on the results of those before. So a fit that is run again with the results from
-the file repeats its steps up to where it was stopped, and continues from there with the same bits.
+Each fold depends only on the results of the ones before. So a fit that is repeated with the stored results replays its
+steps up to the interruption, and continues from there with bit-identical results.
 
 The file is a header and a frame for each fold, each sealed (``sealed_bytes``) after the eight bytes of its length.
 """
@@ -29,14 +29,14 @@ LENGTH = 8  # Bytes that hold the length of a frame.
 
 
 class Journal:
-    """An engine that folds by another one and keeps the results in a file: what is there is not folded again.
+    """A wrapper of an engine that stores the results of folds in a file and reuses them.
 
-    A file that is there must be a journal of the same fit, or of one that has ended. ``about`` holds texts that
-    identify the fit; the software's version is added. Where it does not tell other data apart (not ``trusted``), the
-    first folds are done again on resuming, and compared.
+    An existing file must be the journal of the same fit, or of a finished one. ``about`` identifies the fit; the
+    software version is added. If it does not identify the data (not ``trusted``), the first folds are repeated on
+    resuming, and compared.
 
-    A frame is on the disk before its result is used. A frame that was being written when the process was killed is
-    dropped. Cost: a few M² numbers in the file for each pass. Sources are of parts that wrap those of the engine.
+    A frame is on disk before its result is used. A frame that was incomplete when the process was killed is dropped.
+    Cost: a few M² numbers in the file for each pass. Sources are parts that wrap those of the engine.
     """
 
     name = "journal"
@@ -77,27 +77,27 @@ class Journal:
         total = self.engine.fold(statistic, inner, params, progress=progress)
         if key in self._found.places and digest(total) != digest(self._kept(key)):
             self._forget()
-        # A summary that has drawn no rows tells little of them: then the next fold is done again, too.
+        # A summary without drawn rows says little about them: repeat the next fold, too.
         self._doubted = self._doubted and isinstance(total, DataSummary) and not total.drawn
         if key not in self._found.places:
             self._found.places[key] = self._append(seal("fold", {"key": key}, total))
-        # As it will be read when the fit is resumed: the order of an array in memory can move the last bit of a sum.
+        # Use the result as it will be read on resuming: the memory order of an array can change the last bit of a sum.
         return self._kept(key)  # type: ignore[no-any-return]
 
     def _forget(self) -> None:
-        """Begin again with other data, if the fit to the old ones has ended."""
+        """Start again with other data, if the previous fit has finished."""
         if not self._found.ended:
             raise MessageError(_refusal(self.path, "data", "other rows", "those given now"))
         self._found = replace(self._found, places={}, ended=False, end=self._found.start)
 
     def finish(self) -> None:
-        """Mark the fit as ended: its journal gives way to that of another fit."""
+        """Mark the fit as finished, so that another fit may replace its journal."""
         if not self._found.ended and self._file is not None:
             self._append(seal("end", {}, None))
             self._found.ended = True
 
     def close(self) -> None:
-        """Give the file back; later folds are not kept."""
+        """Close the file; later folds are not stored."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -141,7 +141,7 @@ def _naming(path: str, what: str) -> Iterator[None]:
 
 
 def _locked(path: str) -> BinaryIO:
-    """Open a journal for this process alone, where the system can."""
+    """Open a journal exclusively for this process, if the system can."""
     with _naming(path, "opened"):
         file = open(path, "r+b")
     with suppress(ImportError, OSError):
@@ -152,14 +152,14 @@ def _locked(path: str) -> BinaryIO:
         except BlockingIOError:
             file.close()
             raise MessageError(
-                f"The journal {path!r} is in use by another fit. Give each fit a journal of its own."
+                f"The journal {path!r} is in use by another fit. Give each fit its own journal."
             ) from None
     return file
 
 
 @dataclass(kw_only=True)
 class _Contents:
-    """What a journal is about, the place of each fold, and where its header and its last whole frame end."""
+    """The description in a journal, the position of each fold, and the ends of its header and last complete frame."""
 
     about: dict[str, Any]
     places: dict[str, Place]

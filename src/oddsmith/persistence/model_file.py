@@ -1,7 +1,7 @@
-"""Models in files: which types a file may hold, and the provenance of a model.
+"""Models in files: the types that a file may contain, and the provenance of a model.
 
-A file names types, and only these lists give the names a meaning. Models, bases, priors, solvers and statistics come
-from their registries; the other parts of a fitted model are listed here.
+A file names types, and only the types listed here can be loaded. Models, bases, priors, solvers and statistics come
+from their registries; the other parts of a fitted model are listed in this module.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ FILE_NAMES: dict[type[Any], str] = {
 def save(model: Classifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; see ``Classifier.save``.
 
-    The file is a function of the fitted model alone: nothing is computed here, and no row is read. A fit that formed
-    no Hessian (many rows and a prior) is saved without one.
+    The file depends on the fitted model alone: nothing is computed here, and no row is read. A fit without a Hessian
+    (many rows and a prior) is saved without one.
     """
     model._check_fitted()
     register_types()
@@ -110,24 +110,24 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the model in a file that ``model.save(path)`` wrote: it predicts the same, to the bit.
+    """Load a model that ``model.save(path)`` wrote; its predictions are the same, bit for bit.
 
-    A file is numbers and JSON: no code in it is run, no name in it is imported. It is held against its checksum
-    first. Anything that is not a whole model file of this version or an older one is a `ModelFileError`.
+    A file contains numbers and JSON: loading runs no code and imports no names from it. The checksum is verified first.
+    Anything but a complete model file of this or an older version raises a `ModelFileError`.
 
     Parameters
     ----------
     path : str or path
-        Of the file.
+        The model file.
 
     Returns
     -------
     classifier
-        Fitted, with its parameters, basis, posterior, certificate, trace and calibration. What needs the rows of the
-        fit takes them again. A fit that formed no Hessian, as one of many rows with a prior may, answers what needs one
-        (the posterior, the summary) only after a call that was given its rows, such as ``summary(X, y)``.
+        Fitted, with its parameters, basis, posterior, certificate, trace and calibration. Methods that need the
+        training rows take them as arguments. A fit that formed no Hessian (possible with many rows and a prior) needs
+        one call with the rows, such as ``summary(X, y)``, before it can return the posterior or a summary.
 
-    Cost: the file is read twice, and its arrays are held in memory once.
+    Cost: reads the file twice, and holds its arrays in memory once.
 
     >>> import tempfile
     >>> from oddsmith import GaussianClassifier, load
@@ -146,10 +146,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def provenance(model: ClassifierLike) -> dict[str, Any]:
-    """Return where a fitted model comes from, as plain JSON: no name of a machine, a person or a folder.
+    """Return the provenance of a fitted model as plain JSON, without names of machines, people or folders.
 
-    ``rows`` is known to models that keep their curvature, ``weight`` (the total weight of the rows; their number, where
-    they had none) to those that keep their sums.
+    Models that keep their curvature know ``rows``; models that keep their sums know ``weight``, the total weight of the
+    rows (their number, if they had no weights).
 
     >>> from oddsmith import GaussianClassifier
     >>> found = provenance(GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]))
@@ -168,7 +168,7 @@ def provenance(model: ClassifierLike) -> dict[str, Any]:
 
 
 def _seen(model: object) -> tuple[int | None, float | None]:
-    """Return number and total weight of the rows that a model was fitted to, each None where it keeps neither."""
+    """Return the number and total weight of the training rows, each None if unknown."""
     if isinstance(model, RecalibratedClassifier):
         return _seen(model.model_)
     if isinstance(model, LogisticRegression) and model._learned is not None:
@@ -181,7 +181,7 @@ def _seen(model: object) -> tuple[int | None, float | None]:
 
 
 def register_types() -> None:
-    """Name all types; again at each use, because models and bases can be registered at any time."""
+    """Register all types; repeated at each use, because models and bases can be registered at any time."""
     for registry in (MODELS, BASES, PRIORS, SOLVERS, STATISTICS):
         for _, kind in registry.items():
             register(kind)

@@ -52,7 +52,7 @@ def unseal(kind: str, data: bytes, software: str | None = None) -> tuple[dict[st
             )
         if software is not None and header.get("software") != software:
             raise MessageError(
-                f"This {kind} was written by {header.get('software')!s:.40}, and this is {software}. Use the same "
+                f"This {kind} was written by {header.get('software')!s:.40}, but this is {software}. Use the same "
                 "version everywhere."
             )
         return header, decode(document["value"], tensors)

@@ -1,7 +1,7 @@
 """Figures in scikit-learn's convention: ``X.from_estimator(…, ax=None)`` draws, ``.plot(ax=None)`` draws again.
 
-Nothing is shown or saved. Constructors that take what was computed before (``from_curve``, ``from_summary``, …) do not
-draw: call ``.plot()``.
+Nothing is shown or saved. Constructors that take existing results (``from_curve``, ``from_summary``, …) do not draw:
+call ``.plot()``.
 
 >>> from oddsmith import GaussianClassifier
 >>> X, y = [[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "a", "b", "b"]

@@ -1,4 +1,4 @@
-"""The usual curves of evaluation: reliability, ROC, precision–recall, cost, risk and coverage."""
+"""Evaluation curves: reliability, ROC, precision–recall, cost, risk–coverage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Models = ClassifierLike | Mapping[str, ClassifierLike]  # A fitted classifier, o
 
 @dataclass(eq=False)
 class CurveDisplay(Display):
-    """What the displays of curves share: one curve for each model.
+    """The base of curve displays: one curve for each model.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class CurveDisplay(Display):
 
     @classmethod
     def from_curve(cls, curves: Curve | Mapping[str, Curve]) -> Self:
-        """Take a curve that was computed before, or several, ``{name: curve}``."""
+        """Use an existing curve, or several, ``{name: curve}``."""
         return cls(named(curves, ""))
 
     def _lines(self, ax: Panel, x: str, y: str, fact: str = "", short: str = "", **options: Any) -> None:
@@ -51,7 +51,7 @@ def _set_square(ax: Panel, xlabel: str, ylabel: str) -> None:
 
 
 class RocDisplay(CurveDisplay):
-    """The ROC curve: true positives over false positives, for every threshold.
+    """The ROC curve: true positive rate against false positive rate, over all thresholds.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
@@ -66,7 +66,7 @@ class RocDisplay(CurveDisplay):
         return cls({n: compute.roc_curve(model, X, y, label) for n, model in named(models).items()})._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw the curves and the diagonal of a guess; the legend has the areas."""
+        """Draw the curves and the diagonal of random guessing; the legend shows the areas."""
         with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
             ax.plot([0, 1], [0, 1], color=QUIET, lw=0.8, zorder=0)
             self._lines(ax, "false_positive_rate", "true_positive_rate", "area", "AUC")
@@ -76,7 +76,7 @@ class RocDisplay(CurveDisplay):
 
 @dataclass(eq=False)
 class PrecisionRecallDisplay(CurveDisplay):
-    """Precision over recall, for every threshold; a guess has the share of the positive class as its precision.
+    """Precision against recall, over all thresholds; random guessing has the positive class's share as precision.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
@@ -96,7 +96,7 @@ class PrecisionRecallDisplay(CurveDisplay):
         return cls(curves, float(np.mean(class_codes(split_target(X, y)[1], classes) == positive)))._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw the curves as the steps that they are; the legend has the average precisions."""
+        """Draw the curves as step functions; the legend shows the average precisions."""
         with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
             if self.share is not None:
                 ax.axhline(self.share, color=QUIET, lw=0.8, zorder=0)
@@ -106,9 +106,9 @@ class PrecisionRecallDisplay(CurveDisplay):
 
 
 class ReliabilityDisplay(CurveDisplay):
-    """The reliability diagram: how often a class occurs where its probability is said to be p, with a band.
+    """The reliability diagram: observed class frequency against predicted probability, with a band.
 
-    For more than two classes there is a line for each class, of one model.
+    With more than two classes, it shows one model, with a line for each class.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
@@ -127,7 +127,7 @@ class ReliabilityDisplay(CurveDisplay):
         return cls(curves)._drawn(ax)
 
     def plot(self, ax: AxesLike = None, *, band: bool = True) -> Self:
-        """Draw frequency over probability, the band of the frequency, and the diagonal of a calibrated model."""
+        """Draw frequency against probability, the band of the frequency, and the diagonal of a calibrated model."""
         lines = []
         for name, curve in self.curves.items():
             labels = list(dict.fromkeys(curve.columns["class"].tolist()))
@@ -148,7 +148,7 @@ class ReliabilityDisplay(CurveDisplay):
 
 
 class CostDisplay(CurveDisplay):
-    """The mean cost over the threshold of the second class's probability, under a loss.
+    """The mean cost under a loss against the threshold of the second class's probability.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
@@ -163,7 +163,7 @@ class CostDisplay(CurveDisplay):
         return cls({name: compute.cost_curve(model, X, y, loss) for name, model in named(models).items()})._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw the costs as the steps that they are, and the threshold that is right if the probabilities are."""
+        """Draw the costs as step functions, and the threshold that is optimal for calibrated probabilities."""
         with self._canvas(ax) as (ax,):
             for k, (name, curve) in enumerate(self.curves.items()):
                 threshold = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
@@ -174,13 +174,13 @@ class CostDisplay(CurveDisplay):
             for k, curve in enumerate(self.curves.values()):
                 mark = mark_of(k, 8, mew=None, color=color_of(k), ls="", zorder=4)
                 ax.plot(curve.right_threshold, curve.cost_there, **mark)
-            ax.set(xlabel="threshold of the probability", ylabel="mean cost of a row", xlim=(0, 1), ylim=(0, None))
+            ax.set(xlabel="threshold of the probability", ylabel="mean cost per row", xlim=(0, 1), ylim=(0, None))
             legend_above(ax)
         return self
 
 
 class RiskCoverageDisplay(CurveDisplay):
-    """The risk of the decisions if only the most certain rows get one, over the share of rows that do.
+    """The risk of decisions against coverage, the share of rows that get one, the most certain first.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
@@ -196,9 +196,9 @@ class RiskCoverageDisplay(CurveDisplay):
         return cls(curves)._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw risk over coverage; the legend has the areas."""
+        """Draw risk against coverage; the legend shows the areas."""
         with self._canvas(ax) as (ax,):
             self._lines(ax, "coverage", "risk", "area", "area")
             ax.set(xlabel="coverage: share of rows decided", xlim=(0, 1))
-            ax.set(ylabel="risk: mean loss of these", ylim=(0.0, None))
+            ax.set(ylabel="risk: their mean loss", ylim=(0.0, None))
         return self

@@ -1,4 +1,4 @@
-"""Densities of one variable: those of the classes with their posterior, and one with Laplace's Gaussian."""
+"""Densities of one variable: class densities with their posterior, and Laplace's approximation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Limits = tuple[float, float] | None
 
 @dataclass(eq=False, kw_only=True)
 class ClassDensityDisplay(Display):
-    """Bayes' rule in a picture: the densities of the classes times their priors, and the posterior that they make.
+    """Bayes' rule: the class densities times their priors, and the resulting posterior.
 
         p(C_k | x) = p(x | C_k) p(C_k) / Σ_j p(x | C_j) p(C_j)
 
@@ -34,9 +34,8 @@ class ClassDensityDisplay(Display):
     joint, posterior : arrays, n × K
     boundaries : array
         Where the most probable class changes.
-    classes : list
-    name : str
-        Of the variable.
+    classes : list name : str
+        Name of the variable.
 
     Cost: the densities of n points.
 
@@ -64,7 +63,7 @@ class ClassDensityDisplay(Display):
         resolution: int = 400,
         ax: AxesLike = None,
     ) -> Self:
-        """Draw a fitted generative model of one column; limits are those of ``X``, or of samples of the model."""
+        """Draw a fitted generative model of one column; limits come from ``X``, or from samples of the model."""
         if not isinstance(model, GaussianClassifier | NaiveBayes):
             raise InvalidTypeError(
                 f"{type(model).__name__} has no class densities. Use a generative model, such as GaussianClassifier."
@@ -110,7 +109,7 @@ class ClassDensityDisplay(Display):
 
 
 def _crossings(x: Array, P: Array) -> Array:
-    """Return where the largest column changes, interpolated."""
+    """Return the points where the largest column changes, interpolated."""
     places, best = [], P.argmax(axis=1)
     for i in np.flatnonzero(np.diff(best)):
         gap = P[i : i + 2, best[i]] - P[i : i + 2, best[i + 1]]
@@ -120,7 +119,7 @@ def _crossings(x: Array, P: Array) -> Array:
 
 @dataclass(eq=False, kw_only=True)
 class LaplaceDisplay(Display):
-    """A density of one variable and Laplace's Gaussian, which has its mode and the curvature there.
+    """A density of one variable and its Laplace approximation, the Gaussian with the same mode and curvature.
 
     Attributes
     ----------
@@ -163,7 +162,7 @@ class LaplaceDisplay(Display):
             return np.asarray(np.log(self.density))
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw both densities on the left and minus their logarithms, of which one is a parabola, on the right."""
+        """Draw both densities on the left and their negative logarithms (one is a parabola) on the right."""
         with self._canvas(ax, 2, 2, (6.6, 3.2)) as (left, right):
             for k, (label, p) in enumerate((("density", self.density), ("Laplace's Gaussian", self.gaussian))):
                 line = line_of(k, label, color=color_of(2 * k))

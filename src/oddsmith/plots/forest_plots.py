@@ -1,4 +1,4 @@
-"""Forest plots: weights with their intervals, and models side by side."""
+"""Forest plots: weights with their intervals, and comparisons of models."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ WORDS = {"log_loss": "log loss", "brier": "Brier score", "error": "share of erro
 
 @dataclass(eq=False, kw_only=True)
 class CoefficientDisplay(Display):
-    """Estimates with intervals, a line per term; an interval that goes to infinity ends in an arrow.
+    """Estimates with intervals, one line per term; an infinite interval ends in an arrow.
 
     Attributes
     ----------
     terms : list of str
     classes : list, one entry per row, or None
-        The class that a weight belongs to, for more than two.
+        The class of each weight, for more than two classes.
     estimate, lower, upper : arrays
         NaN for aliased terms.
     level : float
-        Of the intervals.
+        Level of the intervals.
     kind : str
         "confidence" or "credible".
 
@@ -76,20 +76,20 @@ class CoefficientDisplay(Display):
         """Draw the summary of a fitted model; ``options`` go to ``model.summary`` (``level``, ``intervals``, …)."""
         if not isinstance(model, LogisticRegression):
             raise InvalidTypeError(
-                f"{type(model).__name__} has no summary(), where estimates and intervals come from. Use "
+                f"{type(model).__name__} has no summary() with estimates and intervals. Use "
                 "LogisticRegression or ProbitRegression."
             )
         return cls.from_summary(model.summary(X, y, **options), intercept=intercept)._drawn(ax)
 
     @classmethod
     def from_summary(cls, summary: Summary, *, intercept: bool = False) -> Self:
-        """Take a summary that was made before."""
+        """Use an existing summary."""
         if not summary.has_errors:
             raise InvalidInputError(f"This summary has no intervals to draw ({summary.remarks[0]}).")
         table = summary.to_dict()
         kept = [i for i, term in enumerate(table["term"]) if intercept or term != INTERCEPT]
         if not kept:
-            raise InvalidInputError("The model has an intercept alone: pass intercept=True to see it.")
+            raise InvalidInputError("The model has only an intercept: pass intercept=True to draw it.")
         prefix = "credible_" if summary.is_posterior else ""
         names = {"estimate": "estimate", "lower": f"{prefix}lower", "upper": f"{prefix}upper"}
         return cls(
@@ -101,7 +101,7 @@ class CoefficientDisplay(Display):
         )
 
     def plot(self, ax: AxesLike = None, *, sort: bool = False, odds_ratio: bool = False) -> Self:
-        """Draw the terms from top to bottom; ``odds_ratio`` has a log scale of exp(weight)."""
+        """Draw the terms from top to bottom; ``odds_ratio`` shows exp(weight) on a log scale."""
         terms = list(dict.fromkeys(self.terms))
         groups = [None] if self.classes is None else list(dict.fromkeys(self.classes))
         if sort:
@@ -141,7 +141,7 @@ class CoefficientDisplay(Display):
 
 
 def _as_odds(ax: Panel, low: float, high: float) -> None:
-    """Label the axis of weights with odds ratios: 1, 2, 5, 10 … where these fit, else powers of ten."""
+    """Label the axis of weights with odds ratios: 1, 2, 5, 10 … if these fit, else powers of ten."""
     powers = 10.0 ** np.arange(-300, 301)
     fine = np.ravel(powers[:, None] * np.array([1.0, 2.0, 5.0]))
     for ticks in (fine, *(powers[np.arange(-300, 301) % step == 0] for step in (1, 2, 5, 10, 50))):
@@ -153,16 +153,15 @@ def _as_odds(ax: Panel, low: float, high: float) -> None:
 
 @dataclass(eq=False, kw_only=True)
 class ComparisonDisplay(Display):
-    """The difference of each model's score from the best one's, with its interval, and a verdict.
+    """The difference of each model's score from the best, with its interval and a verdict.
 
     Attributes
     ----------
     models, verdicts : lists of str, the best first
     difference, std_error : arrays
-        Of the score, from the best model's, over the same rows; NaN where there is none.
-    accuracy : array
-    by : str
-        The score.
+        Difference of the score from the best model's on the same rows, and its standard error; NaN if unavailable.
+    accuracy : array by : str
+        The score compared.
 
     >>> from sklearn.datasets import load_iris
     >>> from oddsmith import GaussianClassifier, NaiveBayes
@@ -181,7 +180,7 @@ class ComparisonDisplay(Display):
 
     @classmethod
     def from_comparison(cls, comparison: Comparison) -> Self:
-        """Take what `compare` returned."""
+        """Use the result of `compare`."""
         table = comparison.to_dict()
         columns = {name: np.asarray(table[name], dtype=np.float64) for name in ("difference", "std_error", "accuracy")}
         return cls(models=list(table["model"]), verdicts=list(table["verdict"]), by=comparison.by, **columns)
@@ -192,7 +191,7 @@ class ComparisonDisplay(Display):
         return cls.from_comparison(compare(models, X, y, **options))._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw the models from top to bottom, the best first, with their accuracies beside them."""
+        """Draw the models from top to bottom, the best first, with their accuracies."""
         place = -np.arange(len(self.models), dtype=np.float64)
         with self._canvas(ax, size=(6.4, 1.3 + 0.3 * len(self.models))) as (ax,):
             ax.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
@@ -210,6 +209,6 @@ class ComparisonDisplay(Display):
             ax.text(1.02, 0.75, "accuracy", color=QUIET, **side)
             label_rows(ax, place, self.models)
             score = WORDS.get(self.by, self.by)
-            ax.set(ylim=(place[-1] - 0.6, 0.6), xlabel=f"{score} of a row, above that of the best")
+            ax.set(ylim=(place[-1] - 0.6, 0.6), xlabel=f"{score} per row, relative to the best model")
             legend_above(ax)
         return self

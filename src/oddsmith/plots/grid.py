@@ -1,4 +1,4 @@
-"""Grids over two columns of the data, the other columns held fixed, and what the displays over such grids share."""
+"""Grids over two columns of the data with the others fixed, and the base of displays over grids."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Columns = Sequence[str | int]  # Names or numbers of columns.
 
 @dataclass(frozen=True, kw_only=True)
 class Plane:
-    """A grid of m × n points over two columns, and the samples there (N × 2) with the codes of their classes.
+    """A grid of m × n points over two columns, and the samples in that plane (N × 2) with their class codes.
 
-    ``rows`` are of the type of the data; row i n + j is the point (x_j, y_i).
+    ``rows`` has the type of the data; row i n + j is the point (x_j, y_i).
     """
 
     x: Array
@@ -53,7 +53,7 @@ def make_plane(
     limits: npt.ArrayLike | None = None,
     resolution: int = 200,
 ) -> Plane:
-    """Return a grid over two columns of ``X``; the others are at their median (words: the most frequent), or ``at``.
+    """Return a grid over two columns of ``X``; the others are at their median (categories: mode), or ``at``.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "a", "b", "b"]
@@ -71,7 +71,9 @@ def make_plane(
     values = [numbers_of(data[name], name) for name in two]
     ends = np.asarray([limits_of(v) for v in values] if limits is None else limits, dtype=np.float64)
     if ends.shape != (2, 2) or not np.isfinite(ends).all() or not (ends[:, 0] < ends[:, 1]).all():
-        raise InvalidInputError(f"limits must be ((left, right), (bottom, top)), each rising; found {limits!r}.")
+        raise InvalidInputError(
+            f"limits must be ((left, right), (bottom, top)), each in ascending order; found {limits!r}."
+        )
     x, height = (np.linspace(low, high, int(resolution)) for low, high in ends)
     held, table, (first, second) = _held(data, two, at), as_table(X), two
     grid: dict[str, Any] = {first: np.tile(x, len(height)), second: np.repeat(height, len(x))}
@@ -86,7 +88,7 @@ def make_plane(
 
 @dataclass(eq=False, kw_only=True)
 class PlaneDisplay(Display):
-    """What the displays over the plane of two columns share; attributes as in `DecisionRegionDisplay`."""
+    """The base of displays over the plane of two columns; attributes as in `DecisionRegionDisplay`."""
 
     resolution: ClassVar[int] = 200
     x: Array
@@ -109,22 +111,22 @@ class PlaneDisplay(Display):
         resolution: int | None = None,
         ax: AxesLike = None,
     ) -> Self:
-        """Draw what a fitted classifier, ours or scikit-learn's, predicts for a grid of points.
+        """Draw the predictions of a fitted classifier, ours or scikit-learn's, on a grid of points.
 
         Parameters
         ----------
         model : fitted classifier
         X, y : rows and labels
-            They give the limits, and are drawn. ``y`` may be the name of a column of ``X``, or missing.
+            The samples to draw, which also set the limits. ``y`` is optional and may be the name of a column of ``X``.
         columns : two names or numbers of columns
-            Needed where there are more than two.
+            Required if the data has more than two.
         at : mapping from column to value
-            Where the other columns are held; default: their median, or most frequent level.
+            Values of the other columns; default: their median, or most frequent level.
         limits : ((left, right), (bottom, top)), optional
         resolution : int
             Points along each axis.
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
         """
         cls._check(model)
         points = cls.resolution if resolution is None else resolution
@@ -135,15 +137,15 @@ class PlaneDisplay(Display):
 
     @classmethod
     def _check(cls, model: ClassifierLike) -> None:
-        """Refuse a model that does not have what is drawn."""
+        """Refuse a model that lacks the quantity to draw."""
 
     @classmethod
     def _predictions(cls, model: ClassifierLike, plane: Plane) -> dict[str, Any]:
-        """Return what the model predicts on the grid, by attribute."""
+        """Return the predictions of the model on the grid, by attribute."""
         raise TypeError(f"{cls.__name__} must define _predictions().")
 
     def _scatter(self, ax: Panel, samples: bool = True, **options: float) -> bool:
-        """Draw the samples if there are some and they are wanted, and say whether."""
+        """Draw the samples if there are any and they are requested; return whether they were drawn."""
         if not samples or self.points is None or self.codes is None:
             return False
         scatter_classes(ax, self.points, self.codes, self.classes, **options)
@@ -171,7 +173,7 @@ def _chosen(names: list[str], columns: Columns | None) -> list[str]:
         if len(names) == 2:
             return names
         raise InvalidInputError(
-            f"A map has two axes, and the data has {len(names)} columns: say which two, columns=(…, …) of "
+            f"A map has two axes, but the data has {len(names)} columns. Choose two with columns=(…, …) from "
             f"{', '.join(map(repr, names[:8]))}{'…' if len(names) > 8 else ''}."
         )
     wanted = [names[c] if isinstance(c, int | np.integer) and 0 <= c < len(names) else str(c) for c in columns]
@@ -179,34 +181,34 @@ def _chosen(names: list[str], columns: Columns | None) -> list[str]:
         if name not in names:
             raise UnknownNameError("column", name, names)
     if len(set(wanted)) != 2:
-        raise InvalidInputError(f"columns must be two different ones, found {columns!r}.")
+        raise InvalidInputError(f"columns must name two different columns, found {columns!r}.")
     return wanted
 
 
 def numbers_of(column: npt.NDArray[Any], name: str) -> Array:
-    """Return a column as numbers, or say that it holds none."""
+    """Return a column as numbers; raise an error if it is not numeric."""
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError(f"Column {name!r} holds no numbers, and an axis needs some. Choose another.") from None
+        raise InvalidInputError(f"Column {name!r} is not numeric, as an axis must be. Choose another column.") from None
 
 
 def limits_of(values: Array) -> tuple[float, float]:
-    """Return limits of an axis that hold all values, and a little more.
+    """Return limits of an axis that contain all values with a small margin.
 
     >>> limits_of(np.array([0.0, 100.0])), limits_of(np.array([2.0, np.nan]))
     ((-8.0, 108.0), (1.5, 2.5))
     """
     known = values[np.isfinite(values)]
     if not len(known):
-        raise InvalidInputError("There are no rows to take the limits of the axes from: pass limits=((…, …), (…, …)).")
+        raise InvalidInputError("There are no rows to determine the limits of the axes: pass limits=((…, …), (…, …)).")
     low, high = float(known.min()), float(known.max())
     pad = 0.08 * (high - low) if high > low else 0.5
     return low - pad, high + pad
 
 
 def _held(data: dict[str, npt.NDArray[Any]], two: list[str], at: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """Return the value at which each other column is held."""
+    """Return the value at which each other column is fixed."""
     others = [name for name in data if name not in two]
     given = {str(name): value for name, value in (at or {}).items()}
     for name in given:
@@ -216,7 +218,7 @@ def _held(data: dict[str, npt.NDArray[Any]], two: list[str], at: Mapping[Any, An
 
 
 def _typical(column: npt.NDArray[Any]) -> Any:
-    """Return the median of numbers, else the value that is there most often."""
+    """Return the median of numbers, or the most frequent value."""
     if np.issubdtype(column.dtype, np.number):
         return float(np.nanmedian(column))
     missing = np.isnat(column) if column.dtype.kind in "mM" else [v is None or v != v for v in column.tolist()]

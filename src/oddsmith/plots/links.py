@@ -19,12 +19,12 @@ WIDE = (-6.0, 6.0)
 
 @dataclass(eq=False)
 class LinkDisplay(Display):
-    """Inverse links ``y = f(a)`` over the activation, one curve each.
+    """Inverse links ``y = f(a)`` against the activation, one curve each.
 
     Attributes
     ----------
     a : array of length n
-        Activations, or values of x where curves differ by the length of w.
+        Activations, or values of x if curves differ by the length of w.
     curves : dict from name to array of length n
     xlabel : str
 
@@ -41,7 +41,7 @@ class LinkDisplay(Display):
     def from_links(
         cls, links: str | Iterable[str] = ("logit", "probit"), *, limits: Limits = WIDE, match_slopes: bool = False
     ) -> Self:
-        """Compute inverse links by name; ``match_slopes`` rescales activations so that all are as steep at zero."""
+        """Compute inverse links by name; ``match_slopes`` rescales activations to equal slopes at zero."""
         a, curves = np.linspace(*limits, 601), {}
         for name in [links] if isinstance(links, str) else links:
             scale = _scale(name) if match_slopes else 1.0
@@ -55,11 +55,11 @@ class LinkDisplay(Display):
         x = np.linspace(*limits, 601)
         values = [float(length) for length in lengths]
         if not values or min(values) < 0:
-            raise InvalidInputError(f"lengths must be numbers that are not negative, found {values}.")
+            raise InvalidInputError(f"lengths must be non-negative numbers, found {values}.")
         return cls(x, {f"‖w‖ = {w:g}": _inverse(LINKS[link], w * x) for w in values}, "distance from the boundary")
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw the curves with the lines of ½ and of zero."""
+        """Draw the curves with lines at probability ½ and activation zero."""
         with self._canvas(ax) as (ax,):
             ax.axhline(0.5, color=QUIET, lw=0.6, zorder=0)
             ax.axvline(0.0, color=QUIET, lw=0.6, zorder=0)
@@ -72,14 +72,14 @@ class LinkDisplay(Display):
 
 
 def _scale(name: str) -> float:
-    """Return the factor of the activation that makes a link as steep at zero as the sigmoid."""
+    """Return the factor of the activation that gives a link the sigmoid's slope at zero."""
     if not np.isinf(LINKS[name].domain).all():
-        raise InvalidInputError(f"match_slopes is for links of any activation, and {name!r} takes some only.")
+        raise InvalidInputError(f"match_slopes needs links that accept any activation, and {name!r} does not.")
     steep, own = (float(LINKS[link].derivative(np.zeros(1))[0]) for link in ("logit", name))
     return steep / own
 
 
 def _inverse(link: Link, a: Array) -> Array:
-    """Return the inverse link; NaN where an activation has no probability (links log and identity)."""
+    """Return the inverse link; NaN for activations without a probability (links log and identity)."""
     low, high = link.domain
     return np.where((a >= low) & (a <= high), link.inverse(np.clip(a, low, high)), np.nan)

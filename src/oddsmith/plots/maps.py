@@ -1,4 +1,4 @@
-"""Maps over two columns: decision regions, the posterior of each class, and how sure the predictive distribution is."""
+"""Maps over two columns: decision regions, class posteriors, and the uncertainty of the predictive distribution."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ MEASURES = {
 
 @dataclass(eq=False, kw_only=True)
 class DecisionRegionDisplay(PlaneDisplay):
-    """The class that a model decides for, all over the plane of two columns.
+    """The predicted class over the plane of two columns.
 
     Attributes
     ----------
     x, y : arrays of length n and m
         The grid.
     regions : array, m × n
-        Code of the class at each point: ``classes[regions[i, j]]`` is what the model predicts at ``(x[j], y[i])``.
+        Class code at each point: ``classes[regions[i, j]]`` is the prediction at ``(x[j], y[i])``.
     lead : array, m × n × K
-        By how much the value of each class is above the largest of the others: its zeros are the boundary.
+        Value of each class minus the largest other value: its zeros are the boundary.
     classes, names : lists
         The labels; the names of the two columns.
     points, codes : arrays, N × 2 and N, or None
         The samples and their classes.
     ambiguous : array of bool, m × n, or None
-        Where `OneVsRest` or `OneVsOne` leave no unique class.
+        Where `OneVsRest` or `OneVsOne` have no unique class.
 
     Cost: one prediction for each of m · n points.
 
@@ -72,7 +72,7 @@ class DecisionRegionDisplay(PlaneDisplay):
         return self.classes[self.regions[np.abs(self.y - y).argmin(), np.abs(self.x - x).argmin()]]
 
     def plot(self, ax: AxesLike = None, *, samples: bool = True, legend: bool = True, title: str = "") -> Self:
-        """Draw the regions in light colours, their boundary as a line, the samples, and where no class is unique."""
+        """Draw the regions in light colours, their boundaries, the samples, and the area without a unique class."""
         with self._canvas(ax) as (ax,):
             for k in range(len(self.classes)):
                 if (self.regions == k).any():
@@ -98,7 +98,7 @@ class DecisionRegionDisplay(PlaneDisplay):
 
 
 def _lead(model: ClassifierLike, rows: object, codes: Indices, K: int) -> Array:
-    """Return by how much each class leads, from the model's values where these decide, else +1 and −1."""
+    """Return the lead of each class, from the model's values if these determine predictions, else +1 and −1."""
     values = np.full((len(codes), K), np.nan)
     for method in ("decision_function", "predict_proba"):
         if hasattr(model, method):
@@ -154,13 +154,13 @@ class PosteriorMapDisplay(PlaneDisplay):
 
     @property
     def sharpness(self) -> float:
-        """Mean length of the gradient of the probabilities, a side of the map being of length one."""
+        """Mean gradient norm of the probabilities, for a map of side length one."""
         m, n = self.proba.shape[:2]
         down, along = np.gradient(self.proba, 1.0 / (m - 1), 1.0 / (n - 1), axis=(0, 1))
         return float(np.hypot(down, along).mean())
 
     def plot(self, ax: AxesLike = None, *, label: object = None, samples: bool = True) -> Self:
-        """Draw a panel for each class (of two, for the second; with ``label``, for that one alone)."""
+        """Draw a panel for each class (for two classes, the second; with ``label``, only that class)."""
         if label is not None and label not in self.classes:
             raise UnknownNameError("class", label, self.classes)
         K = len(self.classes)
@@ -190,18 +190,19 @@ class PosteriorMapDisplay(PlaneDisplay):
 
 @dataclass(eq=False, kw_only=True)
 class UncertaintyMapDisplay(PlaneDisplay):
-    """How uncertain the predictive distribution is over the plane of two columns, with its contours.
+    """The uncertainty of the predictive distribution over the plane of two columns, with contours.
 
     Attributes
     ----------
     mean : array, m × n × K
         Class probabilities with the weights integrated out.
     measures : dict of arrays, m × n
-        ``std`` (of the probability of the second class; the largest, for more), ``entropy``, ``noise``, ``ignorance``.
+        ``std`` (of the second class's probability; for more classes, the largest), ``entropy``, ``noise``,
+        ``ignorance``.
     x, y, classes, names, points, codes
         As in `DecisionRegionDisplay`.
 
-    Cost: one `predictive` of m · n points; for more than two classes thousands of softmaxes each.
+    Cost: one `predictive` of m · n points; with more than two classes, thousands of softmaxes each.
 
     >>> from oddsmith import LogisticRegression
     >>> X, y = [[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "a", "b", "b"]
@@ -218,7 +219,7 @@ class UncertaintyMapDisplay(PlaneDisplay):
     def _check(cls, model: ClassifierLike) -> None:
         if not isinstance(model, LogisticRegression):
             raise InvalidTypeError(
-                f"{type(model).__name__} has no predictive(X), whose uncertainty this map shows. Use "
+                f"{type(model).__name__} has no predictive(X) to map. Use "
                 "LogisticRegression(prior=…), or PosteriorMapDisplay."
             )
 
@@ -232,7 +233,7 @@ class UncertaintyMapDisplay(PlaneDisplay):
         return {"mean": found.mean.reshape(*plane.shape, -1), "measures": grids}
 
     def plot(self, ax: AxesLike = None, *, measure: str = "std", samples: bool = True, colorbar: bool = True) -> Self:
-        """Draw a measure of uncertainty (bright is uncertain); for two classes with contours of the mean."""
+        """Draw a measure of uncertainty (bright is uncertain), with contours of the mean for two classes."""
         if measure not in MEASURES:
             raise UnknownNameError("measure", measure, MEASURES)
         with self._canvas(ax, size=(6.0, 4.4)) as (ax,):

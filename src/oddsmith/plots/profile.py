@@ -1,4 +1,4 @@
-"""The profile of a likelihood in one weight, beside the parabola that Wald's interval takes it for."""
+"""The profile likelihood of one weight, and the parabola of Wald's approximation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDEST = 1.3  # How far beyond the ends of the interval the profile is drawn.
 
 @dataclass(eq=False, kw_only=True)
 class ProfileDisplay(Display):
-    """How much the deviance rises when a weight is held away from its estimate and the others are fitted again.
+    """The rise of the deviance as a weight moves away from its estimate and the others are refitted.
 
         D(v) = 2 (min {f(w): w_j = v} − f(ŵ)),     Wald:  ((v − ŵ_j) / error)²
 
@@ -76,12 +76,14 @@ class ProfileDisplay(Display):
         ax: AxesLike = None,
         **rows: ArrayLike,
     ) -> Self:
-        """Draw the profile of a term of a fitted model (``(class, term)`` for more than two classes), with its rows.
+        """Draw the profile of a term of a fitted model (``(class, term)`` for more than two classes).
 
-        ``rows`` are ``sample_weight`` and ``offset``, if the fit had them.
+        ``X`` and ``y`` are the training rows, ``rows`` the ``sample_weight`` and ``offset`` of the fit, if any.
         """
         if not isinstance(model, LikelihoodModel):
-            raise InvalidTypeError(f"{type(model).__name__} is fitted by no likelihood, so there is no profile.")
+            raise InvalidTypeError(
+                f"{type(model).__name__} is not fitted by likelihood, so it has no profile. Use LogisticRegression."
+            )
         summary = model.summary(X, y, intervals="profile", level=level, **rows)
         fit = model._fit_record(X, y, rows.get("sample_weight"), rows.get("offset"))
         labels = fit.weights.labels
@@ -93,8 +95,8 @@ class ProfileDisplay(Display):
         ends = float(summary.lower[i]), float(summary.upper[i])
         if not np.isfinite([estimate, error, *ends]).all():
             raise InvalidInputError(
-                f"The profile of {term!r} does not end on both sides, or the column was set aside as aliased: there is "
-                "no interval to draw. Use prior=JeffreysPrior()."
+                f"The profile of {term!r} is unbounded on one side, or the column is aliased: there is no interval to "
+                "draw. Use prior=JeffreysPrior()."
             )
         c = np.zeros(fit.state.x.size)
         c[fit.state.kept] = fit.weights.J[i]
@@ -132,7 +134,7 @@ class ProfileDisplay(Display):
 
 
 def _along(profiler: Profiler, c: Array, shifts: Array) -> Array:
-    """Return the rise of the deviance at each shift of ``cᵀx``, each fit from the one before."""
+    """Return the rise of the deviance at each shift of ``cᵀx``, with warm-started fits."""
     rise: Array = np.full(len(shifts), np.nan)
     for side in (-1.0, 1.0):
         near: Any = profiler.best

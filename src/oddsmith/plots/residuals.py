@@ -1,4 +1,4 @@
-"""Diagnostics of single rows: residuals over fitted probabilities, and influence over leverage."""
+"""Diagnostics of individual rows: residuals against fitted probabilities, and influence against leverage."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from oddsmith.protocols import ClassifierLike, Indices
 def _diagnose(model: ClassifierLike, X: Any, y: Any, rows: dict[str, Any]) -> Diagnostics:
     if not isinstance(model, LogisticRegression):
         raise InvalidTypeError(
-            f"{type(model).__name__} has no diagnostics(X, y), which these residuals come from. Use LogisticRegression "
-            "or ProbitRegression."
+            f"{type(model).__name__} has no diagnostics(X, y). Use LogisticRegression or ProbitRegression."
         )
     return model.diagnostics(X, y, **rows)
 
 
 def row_names(X: object, numbers: Sequence[int]) -> list[Any]:
-    """Return the names of rows: those of a pandas index, else their numbers."""
+    """Return the names of rows: the pandas index, else their numbers."""
     table = as_table(X)
     index = None if table is None else nw.maybe_get_index(table)
     return list(numbers if index is None else index)
@@ -39,18 +38,18 @@ def row_names(X: object, numbers: Sequence[int]) -> list[Any]:
 
 @dataclass(eq=False, kw_only=True)
 class ResidualDisplay(Display):
-    """Residuals over the fitted probability, and their means in bins, which a model that fits keeps near zero.
+    """Residuals against the fitted probability, and their means in bins, which are near zero if the model fits.
 
     Attributes
     ----------
     fitted, residual : arrays of length N
-        Probability of the class looked at; ``t − y``, divided by √(y (1 − y)).
+        Probability of the chosen class; ``t − y``, divided by √(y (1 − y)).
     codes : array of length N
         1 for rows of that class, else 0.
     middle, mean, limit : arrays, one entry for each bin
-        Mean fitted probability, mean of ``t − y``, and two standard errors of that mean if the model is right.
+        Mean fitted probability, mean of ``t − y``, and two standard errors of that mean under the model.
     classes : list
-        What codes 0 and 1 stand for.
+        Labels of codes 0 and 1.
 
     Cost: one pass.
 
@@ -81,14 +80,14 @@ class ResidualDisplay(Display):
         ax: AxesLike = None,
         **rows: ArrayLike,
     ) -> Self:
-        """Draw the diagnostics of a fit with its rows; ``label`` names the class where there are more than two.
+        """Draw the diagnostics of a fit from its training rows; ``label`` names the class if there are more than two.
 
-        There are about √N bins unless ``bins`` says otherwise. ``rows``: ``sample_weight`` and ``offset`` of the fit.
+        There are about √N bins unless ``bins`` is given. ``rows``: ``sample_weight`` and ``offset`` of the fit.
         """
         found = _diagnose(model, X, y, rows)
         labels = np.asarray(model.classes_).tolist()
         if label is None and len(labels) > 2:
-            raise InvalidInputError(f"There are {len(labels)} classes: say which one, label=… of {labels[:8]}.")
+            raise InvalidInputError(f"There are {len(labels)} classes. Choose one with label=… from {labels[:8]}.")
         if label is not None and label not in labels:
             raise UnknownNameError("class", label, labels)
         k = 1 if label is None else labels.index(label)
@@ -105,7 +104,7 @@ class ResidualDisplay(Display):
         return shown._drawn(ax)
 
     def plot(self, ax: AxesLike = None, *, legend: bool = True) -> Self:
-        """Draw single rows above and the means of bins, with two standard errors, below."""
+        """Draw individual rows above, and the means of bins with two standard errors below."""
         with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
             shown = thinned(len(self.codes))
             for k, label in enumerate(self.classes):
@@ -129,7 +128,7 @@ class ResidualDisplay(Display):
 
 @dataclass(eq=False, kw_only=True)
 class InfluenceDisplay(Display):
-    """Residual over leverage with Cook's distance: rows on which the fit depends are far out on both.
+    """Residual against leverage with Cook's distance: influential rows are far out on both axes.
 
     Attributes
     ----------
@@ -162,12 +161,12 @@ class InfluenceDisplay(Display):
 
     @classmethod
     def from_estimator(cls, model: ClassifierLike, X: Any, y: Any, *, ax: AxesLike = None, **rows: ArrayLike) -> Self:
-        """Draw the diagnostics of a fit with its rows; rows have the names of the table's index, else their numbers."""
+        """Draw the diagnostics of a fit from its training rows, named by the table's index or by number."""
         return cls.computed(model, X, y, **rows)._drawn(ax)
 
     @classmethod
     def computed(cls, model: ClassifierLike, X: Any, y: Any, **rows: ArrayLike) -> Self:
-        """Take the diagnostics of a fit with its rows, and draw nothing yet."""
+        """Compute the diagnostics of a fit from its training rows, without drawing."""
         found, classes = _diagnose(model, X, y, rows), np.asarray(model.classes_)
         two = found.standardized_pearson.ndim == 1
         return cls(
@@ -189,7 +188,7 @@ class InfluenceDisplay(Display):
         return np.argsort(-np.nan_to_num(self.cooks_distance), kind="stable")
 
     def plot(self, ax: AxesLike = None, *, annotate: int = 3) -> Self:
-        """Draw rows with an area that is their Cook's distance, and name the most influential ones."""
+        """Draw rows with an area proportional to Cook's distance, and name the most influential ones."""
         from matplotlib.collections import PathCollection
 
         with self._canvas(ax) as (ax,):

@@ -1,4 +1,4 @@
-"""One look for all figures, which never touches the user's settings of matplotlib."""
+"""The common style of all figures; it never changes the user's matplotlib settings."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 AxesLike: TypeAlias = "Axes | Sequence[Axes] | npt.NDArray[Any] | None"
-"""Axes to draw on, as many as there are panels; None for those of a new figure."""
+"""Axes to draw on, one for each panel; None creates a new figure."""
 Panel: TypeAlias = "Axes"  # Axes of a figure; the name of matplotlib's class is only needed by type checkers.
 Look: TypeAlias = dict[str, Any]  # Keyword arguments of matplotlib: colours, widths, labels.
 
-# The first four differ by 20 in lightness (CIE L*), so that they are apart in grey too; all are apart for all kinds of
-# colour vision. Markers tell classes apart where colours cannot.
+# The first four differ by 20 in lightness (CIE L*), so that they are distinct in greyscale; all are distinct for all
+# kinds of colour vision. Markers distinguish classes when colours repeat.
 PALETTE = ("#004488", "#DDAA33", "#BB5566", "#111111", "#44AA99", "#88CCEE", "#AA4499", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
 MOST_POINTS = 4000
-"""Samples drawn; of more, evenly spaced ones: a person sees no difference, and a page with them stays small."""
+"""Maximum number of samples drawn; more are thinned evenly, which looks the same and keeps pages small."""
 MOST_LINES = 4  # Lines of a legend above axes.
 INK, QUIET = "#222222", "#777777"
 
@@ -45,7 +45,7 @@ SETTINGS: Any = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Use the look of this library inside a ``with`` block; the settings outside stay as they are.
+    """Use the style of this library inside a ``with`` block; settings outside are unchanged.
 
     >>> import matplotlib
     >>> before = matplotlib.rcParams["axes.spines.top"]
@@ -70,7 +70,7 @@ def color_of(k: int) -> str:
 
 
 def marker_of(k: int) -> str:
-    """Return the marker of class ``k``; after a round of colours the markers are others.
+    """Return the marker of class ``k``; markers change when colours repeat.
 
     >>> marker_of(0), marker_of(8)
     ('o', 's')
@@ -88,17 +88,17 @@ def dashes_of(k: int) -> Any:
 
 
 def line_of(k: int, label: str | None = None, **more: Any) -> Look:
-    """Return the look of line ``k``: colour, dashes and label."""
+    """Return the style of line ``k``: colour, dashes and label."""
     return {"color": color_of(k), "ls": dashes_of(k), "label": label, **more}
 
 
 def mark_of(k: int, size: float = 6, **more: Any) -> Look:
-    """Return the look of the marks of class or line ``k``, which have a white edge."""
+    """Return the marker style of class or line ``k``, with a white edge."""
     return {"marker": marker_of(k), "ms": size, "mec": "white", "mew": 0.6, **more}
 
 
 def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any) -> list[Axes]:
-    """Return the axes of a new figure in our look, row by row; ``layout`` is passed to ``plt.subplots``.
+    """Return the axes of a new figure in our style, row by row; ``layout`` is passed to ``plt.subplots``.
 
     >>> [ax.get_subplotspec().colspan.start for ax in new_axes(1, 3)]
     [0, 1, 2]
@@ -109,7 +109,7 @@ def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None =
         _, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **layout)
         flat: list[Axes] = list(axes.ravel())
         for ax in flat:
-            # Ticks are made when they are first drawn, outside of our settings: said here, they stay.
+            # Ticks are created when first drawn, outside our settings: setting them here keeps the style.
             ax.tick_params(labelsize=9, color=INK, labelcolor=INK, length=3.5, width=0.8)
     return flat
 
@@ -120,11 +120,11 @@ def figure_of(ax: Axes) -> Figure:
 
 
 class Display:
-    """What every display shares: it holds plain arrays, draws them and returns itself.
+    """The base class of displays: it holds plain arrays, draws them and returns itself.
 
-    ``from_estimator(…, ax=None)`` computes and draws; the constructors that take what was computed before do not draw.
-    ``plot(ax=None)`` draws on new axes or those given (as many as there are panels) and sets ``ax_`` (the first),
-    ``axes_`` (all) and ``figure_``; a figure that ``from_estimator`` made is closed then. Nothing is shown or saved.
+    ``from_estimator(…, ax=None)`` computes and draws; constructors that take existing results do not draw.
+    ``plot(ax=None)`` draws on new or given axes (one for each panel) and sets ``ax_`` (the first), ``axes_`` (all) and
+    ``figure_``; it closes a figure that ``from_estimator`` created. Nothing is shown or saved.
     """
 
     ax_: Axes
@@ -133,7 +133,7 @@ class Display:
     _own_figure: Figure | None = None
 
     def _drawn(self, ax: AxesLike) -> Self:
-        """Draw at once, and remember the figure if it is a new one: the next drawing takes its place."""
+        """Draw now, and remember a new figure, which the next drawing replaces."""
         self.plot(ax)
         self._own_figure = self.figure_ if ax is None else None
         return self
@@ -142,7 +142,7 @@ class Display:
     def _canvas(
         self, ax: AxesLike, panels: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any
     ) -> Iterator[list[Axes]]:
-        """Yield axes in our look, one for each panel: those given, or those of a new figure."""
+        """Yield axes in our style, one for each panel: the given ones, or those of a new figure."""
         from matplotlib.axes import Axes
 
         if self._own_figure is not None:
@@ -157,8 +157,8 @@ class Display:
                 axes.pop().remove()
             if len(axes) != panels:
                 raise InvalidInputError(
-                    f"{type(self).__name__} has {panels} panels here and {len(axes)} axes were given. "
-                    "Pass one for each, or none for a new figure."
+                    f"{type(self).__name__} has {panels} panels, but {len(axes)} axes were given. Pass one for each "
+                    "panel, or none for a new figure."
                 )
             if not all(isinstance(one, Axes) for one in axes):
                 raise InvalidTypeError(f"ax must be matplotlib axes, found {type(axes[0]).__name__}.")
@@ -167,14 +167,14 @@ class Display:
             yield axes
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw on new axes or those given, and return this display."""
+        """Draw on new or given axes, and return this display."""
         raise TypeError(f"{type(self).__name__} must define plot().")
 
 
 def legend_above(ax: Axes, *others: Axes) -> Legend:
-    """Put a legend above the axes, where it hides nothing; it lists what is drawn on ``others`` too.
+    """Put a legend above the axes, where it hides nothing; it includes the entries of ``others``.
 
-    One of many entries stands beside the axes, so that it leaves them their height.
+    A legend of many entries goes beside the axes instead, which keeps their height.
     """
     found = [one.get_legend_handles_labels() for one in (ax, *others)]
     handles = [handle for handles, _ in found for handle in handles]
@@ -205,7 +205,7 @@ def columns_that_fit(labels: Sequence[str], width: float) -> int:
 
 
 def figure_legend(ax: Axes, columns: int = 6) -> Legend:
-    """Put the legend of axes above their whole figure: one for panels that show the same things."""
+    """Put one legend above the whole figure, for panels with the same entries."""
     handles, labels = ax.get_legend_handles_labels()
     labels = _shortened(labels)
     columns = max(1, min(len(labels), columns, columns_that_fit(labels, figure_of(ax).get_figwidth() - 0.4)))
@@ -215,12 +215,12 @@ def figure_legend(ax: Axes, columns: int = 6) -> Legend:
 
 
 def _shortened(labels: Sequence[str]) -> list[str]:
-    """Return the labels of a legend, shorter where there are many."""
+    """Return the labels of a legend, shortened if there are many."""
     return [shortened(label, 44 if len(labels) <= 6 else 24) for label in labels]
 
 
 def _first(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], list[str]]:
-    """Return the first entries of a legend, the last of them saying how many more there are."""
+    """Return the first entries of a legend; the last one states how many more there are."""
     if len(labels) <= most:
         return handles, labels
     from matplotlib.lines import Line2D
@@ -230,7 +230,7 @@ def _first(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any],
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return a text of at most so many characters; a longer one keeps its two ends.
+    """Return a text of limited length; a longer one keeps its two ends.
 
     >>> shortened("class_17", 24), shortened("a class with a rather long name", 13)
     ('class_17', 'a clas…g name')
@@ -242,7 +242,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def plain(label: object) -> str:
-    r"""Return a name from the data with the characters escaped that matplotlib would interpret.
+    r"""Return a name from the data with matplotlib's special characters escaped.
 
     >>> plain("$x$"), plain("_hidden"), plain(3)
     ('\\$x\\$', ' _hidden', '3')
@@ -259,7 +259,7 @@ def label_rows(ax: Axes, places: Sequence[float] | Array, names: Sequence[object
 
 
 def named(things: object, default: str | None = None) -> dict[str, Any]:
-    """Return one thing or a mapping of things as ``{name: thing}``; one alone is named by its type.
+    """Return an object or a mapping of objects as ``{name: object}``; a single object is named by its type.
 
     >>> named({"a": 1}), named(1.5), named(1.5, "")
     ({'a': 1}, {'float': 1.5}, {'': 1.5})
@@ -272,7 +272,7 @@ def named(things: object, default: str | None = None) -> dict[str, Any]:
 
 
 def thinned(n: int, keep: Indices | None = None) -> Indices:
-    """Return which of n samples are drawn: all, or evenly spaced ones and those to ``keep``.
+    """Return which of n samples to draw: all, or evenly spaced ones and those to ``keep``.
 
     >>> len(thinned(100)), len(thinned(1_000_000)), 7 in thinned(1_000_000, np.array([7]))
     (100, 4000, True)
@@ -282,7 +282,7 @@ def thinned(n: int, keep: Indices | None = None) -> Indices:
 
 
 def scatter_classes(ax: Axes, points: Array, codes: Indices, classes: Sequence[Any], **options: float) -> None:
-    """Draw samples, each class with its colour and marker; the more there are, the smaller."""
+    """Draw samples, each class with its colour and marker; larger samples get smaller markers."""
     shown = thinned(len(points))
     points, codes = points[shown], codes[shown]
     size = float(np.clip(4500.0 / max(len(points), 1), 12.0, 26.0))

@@ -1,4 +1,4 @@
-"""How a fit went: the trace of its log likelihood, and the paths of optimisers over contours."""
+"""The progress of a fit: the trace of its log likelihood, and the paths of optimisers over contours."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ AXIS = {
     "seconds": "seconds",
     "log_likelihood": "log likelihood",
     "objective": "objective",
-    "gradient_norm": "length of the gradient",
+    "gradient_norm": "norm of the gradient",
     "step_size": "step size",
 }
 
 
 @dataclass(eq=False)
 class TraceDisplay(Display):
-    """A column of the trace of one or more fits, over the iterations, passes or seconds.
+    """A column of the trace of one or more fits, against iterations, passes or seconds.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class TraceDisplay(Display):
         for name, model in named(models).items():
             if not hasattr(model, "trace_"):
                 raise InvalidTypeError(
-                    f"{name!r} has no trace_: either it is not fitted, or its fit is a solve without iterations."
+                    f"{name!r} has no trace_: it is not fitted, or its fit has a closed form without iterations."
                 )
             traces[name] = {c: np.asarray(v) for c, v in model.trace_.to_dict().items() if c in AXIS}
         return cls(traces)._drawn(ax)
@@ -67,7 +67,7 @@ class TraceDisplay(Display):
         gap: bool = False,
         legend: bool = True,
     ) -> Self:
-        """Draw column ``what`` over column ``over``; with ``gap`` how far it is from its best value, on a log scale."""
+        """Draw column ``what`` against ``over``; ``gap`` shows the distance from the best value on a log scale."""
         for name, columns in self.traces.items():
             for wanted in (what, over):
                 if wanted not in columns:
@@ -103,7 +103,7 @@ class PathDisplay(Display):
     paths : dict from name to array, points × 2
         Every point visited.
     optimum : array of length 2 or None
-        Where the paths should end; None: where the last one does.
+        The point where the paths should end; None takes the end of the last path.
 
     Cost: m · n calls of the function.
 
@@ -133,15 +133,17 @@ class PathDisplay(Display):
         optimum: npt.ArrayLike | None = None,
         resolution: int = 80,
     ) -> Self:
-        """Take results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``.
+        """Use results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``.
 
-        ``optimum`` is marked by a cross; without it the end of the last path is.
+        A cross marks the ``optimum`` or, by default, the end of the last path.
         """
         found = {}
         for name, p in named(paths).items():
             path = found[name] = np.asarray(p.path if isinstance(p, Optimum) else p, dtype=np.float64)
             if path.ndim != 2 or path.shape[1] != 2 or not np.isfinite(path).all():
-                raise InvalidInputError(f"The path {name!r} has shape {path.shape}; expected finite points × 2.")
+                raise InvalidInputError(
+                    f"The path {name!r} has shape {path.shape}; expected finite values of shape points × 2."
+                )
         if limits is None:
             visited = np.vstack(list(found.values()))
             low, high = visited.min(axis=0), visited.max(axis=0)
@@ -153,7 +155,7 @@ class PathDisplay(Display):
         return cls(x=x, y=y, values=values, paths=found, names=names, optimum=at)
 
     def plot(self, ax: AxesLike = None, *, levels: int = 14) -> Self:
-        """Draw contours, closer near the minimum, and the paths with a mark at each step."""
+        """Draw contours, closer near the minimum, and the paths with a marker at each step."""
         with self._canvas(ax, size=(6.0, 4.2)) as (ax,):
             # Distances from the minimum that grow as squares: even rings around a quadratic's minimum.
             low, high = float(self.values.min()), float(self.values.max())

@@ -1,4 +1,4 @@
-"""Paths of a Laplace prior: weights against the scale, the loss in cross-validation, and what is stable."""
+"""Paths of a Laplace prior: weights against the scale, cross-validated loss, and stability selection."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from oddsmith.plots.style import (
 )
 
 MOST_LABELS = 12
-"""Lines that are named, those with the largest weights: more do not fit beside the axes."""
+"""Maximum number of named lines, those with the largest weights: more do not fit beside the axes."""
 LINE_HEIGHT = 0.17
-"""Inches that a label takes."""
+"""Height of a label in inches."""
 SCALE = "scale of the Laplace prior"
 
 
 @dataclass(eq=False, kw_only=True)
 class WeightPathDisplay(Display):
-    """Weights against the scale of a Laplace prior, on a logarithmic axis, with the number of columns selected on top.
+    """Weights against the scale of a Laplace prior, on a logarithmic axis, with the number of selected columns on top.
 
     Attributes
     ----------
     scales : array of length n
     weights : array, n × D × panels
-        Without the intercept; a panel for each class, one for two classes.
+        Without the intercept; a panel for each class, a single one for two classes.
     names : list of D names
     panels : list of str
-        What each panel is about: the class, nothing for two.
+        The class of each panel, empty for two classes.
     n_selected : array of length n
     chosen : dict from choice to scale
-        Scales that are marked.
+        Scales to mark.
 
     >>> from oddsmith import regularization_path
     >>> rng = np.random.default_rng(0)
@@ -69,10 +69,10 @@ class WeightPathDisplay(Display):
 
     @classmethod
     def from_path(cls, path: RegularizationPath, *, choice: Any = None, label: object = None) -> Self:
-        """Take what `regularization_path` returned.
+        """Use the result of `regularization_path`.
 
-        ``choice`` (a criterion, or several) marks scales; default: those of cross-validation, if there is one, else
-        ``"bic"``. ``label`` is the class to draw, of more than two; default: all.
+        ``choice`` (one or more criteria) marks scales; default: the cross-validation criteria, if available, else
+        ``"bic"``. ``label`` is the class to draw if there are more than two; default: all.
         """
         W = path.weights[:, 1:] if path.weights.ndim == 3 else path.weights[:, 1:, None]
         panels = [str(c) for c in path.classes] if W.shape[2] > 1 else [""]
@@ -95,7 +95,7 @@ class WeightPathDisplay(Display):
         )
 
     def plot(self, ax: AxesLike = None, *, labels: int = MOST_LABELS) -> Self:
-        """Draw a line for each column that is ever selected; the ``labels`` largest are named at their right end."""
+        """Draw a line for each column that is ever selected; the ``labels`` largest are named at the right end."""
         columns = min(3, len(self.panels))
         rows = -(-len(self.panels) // columns)
         with self._canvas(ax, len(self.panels), columns, size=(1.6 + 4.6 * columns, 0.6 + 3.6 * rows)) as axes:
@@ -127,7 +127,7 @@ class WeightPathDisplay(Display):
 
 @dataclass(eq=False, kw_only=True)
 class CrossValidationDisplay(Display):
-    """Loss of the rows left out against the scale of a Laplace prior, with a band of one standard error.
+    """Cross-validated loss against the scale of a Laplace prior, with a band of one standard error.
 
     Attributes
     ----------
@@ -152,9 +152,9 @@ class CrossValidationDisplay(Display):
 
     @classmethod
     def from_path(cls, path: RegularizationPath) -> Self:
-        """Take what `regularization_path` returned with ``cv=``."""
+        """Use the result of `regularization_path` with ``cv=``."""
         if path.cv_loss is None or path.cv_error is None:
-            raise InvalidInputError("This path has no folds: give cv= to regularization_path.")
+            raise InvalidInputError("This path was not cross-validated: pass cv= to regularization_path.")
         choices = ("min",) if np.isnan(path.cv_error).any() else ("min", "1se")
         return cls(
             scales=path.scales,
@@ -180,7 +180,7 @@ class CrossValidationDisplay(Display):
                 look: dict[str, Any] = {"color": color_of(i + 1), "ms": 8, "mec": "white", "zorder": 4}
                 ax.plot(scale, height, marker_of(i + 1), label=text, ls="", **look)
             ax.set(xscale="log", xlim=(self.scales[0], self.scales[-1]), xlabel=SCALE)
-            ax.set_ylabel("log loss of a row left out")
+            ax.set_ylabel("cross-validated log loss")
             count_above(ax, self.scales, self.n_selected)
             ax.legend(loc="upper right", frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
         return self
@@ -188,7 +188,7 @@ class CrossValidationDisplay(Display):
 
 @dataclass(eq=False, kw_only=True)
 class StabilityDisplay(Display):
-    """How often each column was selected in halves of the rows, the most frequent on top, with the threshold.
+    """Selection frequency of each column on halves of the rows, the most frequent on top, with the threshold.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class StabilityDisplay(Display):
     frequency : array
     threshold : float
     false_selections : float
-        Bound on the expected number of false columns above the threshold.
+        Bound on the expected number of false selections above the threshold.
 
     >>> from oddsmith import stability
     >>> rng = np.random.default_rng(0)
@@ -213,7 +213,7 @@ class StabilityDisplay(Display):
 
     @classmethod
     def from_stability(cls, found: Stability, *, most: int = 20) -> Self:
-        """Take what `stability` returned; the ``most`` frequent columns are drawn."""
+        """Use the result of `stability`, and draw the ``most`` frequent columns."""
         order = np.argsort(-found.frequency, kind="stable")[:most]
         return cls(
             names=[str(name) for name in found.names[order]],
@@ -223,12 +223,12 @@ class StabilityDisplay(Display):
         )
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw a bar for each column; those selected are dark."""
+        """Draw a bar for each column; selected columns are dark."""
         with self._canvas(ax, size=(6.0, 1.3 + 0.24 * len(self.names))) as (ax,):
             places = np.arange(len(self.names), dtype=np.float64)[::-1]
             colors = [color_of(0) if f >= self.threshold else color_of(5) for f in self.frequency]
             ax.barh(places, self.frequency, color=colors, height=0.7)
-            bound = f"at most {self.false_selections:.2g} false expected"
+            bound = f"at most {self.false_selections:.2g} false selections expected"
             ax.axvline(self.threshold, color=INK, lw=1.0, ls="--", label=f"threshold {self.threshold:g}: {bound}")
             label_rows(ax, places, [shortened(name, 30) for name in self.names])
             ax.set(xlim=(0.0, 1.0), xlabel="share of the halves that select the column", ylim=(-0.7, len(places) - 0.3))
@@ -237,24 +237,24 @@ class StabilityDisplay(Display):
 
 
 def stability(found: Stability, *, most: int = 20, ax: AxesLike = None) -> StabilityDisplay:
-    """Draw how often columns were selected in halves of the rows: a `StabilityDisplay`, drawn."""
+    """Draw and return a `StabilityDisplay`: how often columns were selected on halves of the rows."""
     return StabilityDisplay.from_stability(found, most=most).plot(ax)
 
 
 def path(
     found: RegularizationPath, *, choice: Any = None, label: object = None, ax: AxesLike = None
 ) -> WeightPathDisplay:
-    """Draw the weights of a path: a `WeightPathDisplay`, drawn."""
+    """Draw and return a `WeightPathDisplay`: the weights of a path."""
     return WeightPathDisplay.from_path(found, choice=choice, label=label).plot(ax)
 
 
 def cv_curve(found: RegularizationPath, *, ax: AxesLike = None) -> CrossValidationDisplay:
-    """Draw the loss of a path in cross-validation: a `CrossValidationDisplay`, drawn."""
+    """Draw and return a `CrossValidationDisplay`: the cross-validated loss of a path."""
     return CrossValidationDisplay.from_path(found).plot(ax)
 
 
 def mark_scale(ax: Panel, scale: float, name: str, k: int) -> None:
-    """Draw a scale as a line, its name along it."""
+    """Draw a scale as a line with its name."""
     ax.axvline(scale, color=INK, lw=1.0, ls=dashes_of(k + 1), zorder=0)
     text = f"{name}: {scale:.3g}"
     look: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "bottom", "fontsize": 8, "color": INK}
@@ -263,7 +263,7 @@ def mark_scale(ax: Panel, scale: float, name: str, k: int) -> None:
 
 
 def count_above(ax: Panel, scales: Array, counts: npt.NDArray[np.intp], most: int = 7) -> None:
-    """Write how many columns are selected above the axes, at some of the scales."""
+    """Write the number of selected columns above the axes, at some of the scales."""
     from matplotlib.ticker import NullLocator
 
     places = np.unique(np.linspace(0, len(scales) - 1, min(most, len(scales))).astype(int))
@@ -276,7 +276,7 @@ def count_above(ax: Panel, scales: Array, counts: npt.NDArray[np.intp], most: in
 
 
 def label_ends(ax: Panel, heights: Array, texts: Sequence[str], colors: Sequence[str]) -> None:
-    """Name lines at their right end, each label as near to its line as the others leave room."""
+    """Name lines at their right end, each label as near to its line as the others allow."""
     if not texts:
         return
     low, high = ax.get_ylim()
@@ -299,9 +299,9 @@ def label_ends(ax: Panel, heights: Array, texts: Sequence[str], colors: Sequence
 
 
 def spread_apart(wanted: Array, distance: float) -> Array:
-    """Return places as near as possible to those wanted (least squares), in their order and a distance apart.
+    """Return positions as near as possible to the given ones (least squares), in order and a distance apart.
 
-    With the distances subtracted it is a regression on places that do not fall: those out of order take their mean.
+    With the distances subtracted this is isotonic regression: positions out of order take their mean.
 
     >>> spread_apart(np.array([0.0, 0.0, 1.0]), 0.2).round(3).tolist()
     [-0.1, 0.1, 1.0]

@@ -1,4 +1,4 @@
-"""How good each width of a prior is: by the evidence, by leave-one-out, by cross-validation."""
+"""Criteria for the scale of a prior: evidence, leave-one-out, cross-validation, held-out rows."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ CRITERIA = {
 
 @dataclass(eq=False)
 class WidthDisplay(Display):
-    """Criteria for the scale of a Gaussian prior over that scale, with the best of each.
+    """Criteria for the scale of a Gaussian prior against that scale, with the best of each.
 
     Attributes
     ----------
     width : array of length n
+        The scales.
     criteria : dict from ``"log_evidence"``, ``"loo"``, ``"cv"``, ``"held_out"`` to array of length n
-        The log evidence is to be large, the log losses of the others are to be small.
+        The log evidence (larger is better) and log losses (smaller is better).
     errors : dict from ``"loo"``, ``"cv"``, ``"held_out"`` to array of length n
         Standard errors.
-    chosen : dict from criterion to width
+    chosen : dict from criterion to scale
 
     >>> from oddsmith import compare_widths
     >>> rng = np.random.default_rng(0)
@@ -50,7 +51,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_comparison(cls, comparison: WidthComparison) -> Self:
-        """Take the result of `compare_widths`."""
+        """Use the result of `compare_widths`."""
         curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
         chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
         errors = {name: curve[f"{name}_error"] for name in ("loo", "cv")}
@@ -59,7 +60,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_probe(cls, result: Probe) -> Self:
-        """Take what `probe` returned: the log loss of held-out rows over the scales."""
+        """Use the result of `probe`: the log loss of held-out rows against the scale."""
         table = {name: np.asarray(values, dtype=np.float64) for name, values in result.to_dict().items()}
         order = np.argsort(table["scale"])
         scale, loss, error = (table[name][order] for name in ("scale", "log_loss", "std_error"))
@@ -76,7 +77,7 @@ class WidthDisplay(Display):
             )
         if selection.method == "evidence":
             raise InvalidInputError(
-                "The evidence climbs to its maximum and tries no list of scales. Use from_comparison(compare_widths(X, "
+                "The evidence is maximised without a list of scales. Use from_comparison(compare_widths(X, "
                 "y)) for its curve."
             )
         method = selection.method
@@ -84,7 +85,7 @@ class WidthDisplay(Display):
         return cls(width, {method: loss}, {method: error}, {method: float(selection.width)})._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
-        """Draw the evidence, if there is one, above the losses, which have a band of one standard error."""
+        """Draw the evidence, if available, above the losses, which have a band of one standard error."""
         losses = [name for name in self.criteria if name != "log_evidence"]
         panels = [["log_evidence"], losses] if "log_evidence" in self.criteria else [losses]
         with self._canvas(ax, len(panels), size=(6.0, 2.0 + 1.5 * len(panels)), sharex=True) as axes:
@@ -92,10 +93,10 @@ class WidthDisplay(Display):
                 for name in names:
                     self._draw(one, name)
                 evidence = names == ["log_evidence"]
-                one.set(ylabel="log evidence" if evidence else "log loss of a row left out", xscale="log")
+                one.set(ylabel="log evidence" if evidence else "log loss per held-out row", xscale="log")
                 if evidence:
                     self._lift(one)
-            axes[-1].set(xlabel="width σ of the prior", xlim=(self.width[0], self.width[-1]))
+            axes[-1].set(xlabel="scale σ of the prior", xlim=(self.width[0], self.width[-1]))
             legend_above(*axes)
         return self
 
@@ -110,7 +111,7 @@ class WidthDisplay(Display):
         ax.plot(best, height, marker_of(k), color=color_of(k), ms=8, mec="white", zorder=4)
 
     def _lift(self, ax: Panel) -> None:
-        """Show the top of the evidence: its fall towards narrow priors would flatten it."""
+        """Limit the axis to the top of the evidence: its fall towards small scales would flatten the curve."""
         values = self.criteria["log_evidence"]
         top = float(values.max())
         low = max(float(values.min()), top - 3.0 * (top - float(values[-1])))

@@ -43,10 +43,10 @@ CONTRACTION = 0.3
 
 
 def by_cross_validation(family: PriorFamily, scales: Array, splits: Sequence[Split]) -> Selection:
-    """Minimise the loss of rows left out in folds, along a path of scales from small to large.
+    """Minimise the cross-validated loss along a path of scales from small to large.
 
-    Each fit starts where the quadratic model of the last one puts it, and keeps that one's Hessian while it serves.
-    Folds are fitted in parallel if the rows are few; of large data the rows of a fold are.
+    Each fit starts at the prediction of the last one's quadratic model, and keeps its Hessian while it is accurate
+    enough. Folds are fitted in parallel if there are few rows; otherwise rows are processed in parallel within a fold.
     """
     scales, source = np.sort(scales), family.objective.memory_source
     fits = family.unit.Q.size * len(scales) * len(splits)
@@ -120,8 +120,8 @@ def _next(
 ) -> PathPoint:
     """Return the optimum at the next scale of a path.
 
-    With many rows: by steps with a sample's Hessian and the gradient of all rows, while scales move the weights far.
-    Then losses are so nearly equal that every digit counts: by the Hessian of all rows, one for all scales that follow.
+    With many rows, steps use a sample's Hessian and the gradient of all rows, while the weights move far between
+    scales. Then losses are so similar that every digit matters: one Hessian of all rows is used for all later scales.
     """
     x, quadratic = last.x, last.quadratic
     if quadratic is not None:
@@ -164,7 +164,7 @@ def _chord(
 ) -> PathPoint | None:
     """Return the optimum, by steps with a sample's Hessian and the gradient of all rows; None if they do not converge.
 
-    It is near enough when what is left would not show in the loss of other rows.
+    It is accurate enough if the remaining error does not affect the loss of other rows.
     """
     kept = family.kept
     for _ in range(4):
@@ -215,7 +215,7 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[Split]:
 
 
 def _with_all_classes(splits: list[Split], source: MemorySource) -> list[Split]:
-    """Return the folds, or refuse one that is trained without a class (it could only rule it out) or tests no row."""
+    """Return the folds; refuse a fold whose training rows lack a class or that has no test rows."""
     counts = source.t if source.s is None else np.where(source.s > 0, source.t, source.K)
     for k, (train, test) in enumerate(splits):
         if (counts[test] == source.K).all():

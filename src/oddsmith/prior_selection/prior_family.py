@@ -160,7 +160,7 @@ def column_groups(prior: GaussianPrior, names: Iterable[object]) -> tuple[Indice
         if prior.groups == "each":
             return np.arange(M), tuple((name,) for name in columns)
         if prior.groups != "factor":
-            raise UnknownNameError("way to group the columns", prior.groups, ["each", "factor"])
+            raise UnknownNameError("grouping of the columns", prior.groups, ["each", "factor"])
         keys = [re.sub(r"\[.*?\](?=:|$)", "[]", name) if "[" in name else "" for name in columns]
         order = {key: g for g, key in enumerate(dict.fromkeys(sorted(keys, key=lambda key: key == "")))}
         group = np.array([order[key] for key in keys], dtype=np.intp)  # all numbers come last, as one group

@@ -1,4 +1,4 @@
-"""A quadratic model of the likelihood at one fit, which approximates every scale of the prior."""
+"""A quadratic model of the likelihood at one fit, which approximates fits at other scales of the prior."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(Table):
-    """How the scale of a prior was found.
+    """The record of how the scale of a prior was selected.
 
     Attributes
     ----------
     method : "evidence", "loo" or "cv"
     prior : GaussianPrior or LaplacePrior
-        With the scale, or scales, that were found.
+        With the selected scale or scales.
     width : float, or array with an entry for each group
+        The selected scale.
     groups : tuple of tuples of column names, or None
     table : dict
-        ``"evidence"``: iteration, width (of each group), log evidence. Else the curve: width, mean log loss of a row,
+        For ``"evidence"``: iteration, scale (of each group), log evidence. Otherwise the curve: scale, mean log loss,
         and its standard error.
     at_edge : bool
-        Whether it is the last of the scales that were tried: then a still smaller or larger one may be better.
+        Whether it is the smallest or largest candidate, so that a scale beyond the range may be better.
     """
 
     method: str
@@ -52,9 +53,9 @@ class QuadraticModel:
 
         −log p(t | w) ≈ value + gᵀδ + ½ δᵀ H δ,    δ = w − x;      Q(alpha) = diag(alpha_group · q)
 
-    It is exact at the weights ``x``; ``mean`` is the prior's. ``gradient`` and ``H`` are those of minus the log
-    likelihood, ``q`` is the precision of each weight at alpha = 1 (0 for flat weights, whose group may be any), and
-    ``slope`` is ``∂/∂x ½ log det``: how fast the Hessian's determinant changes; zeros where that is not known yet.
+    It is exact at the weights ``x``; ``mean`` is the prior mean. ``gradient`` and ``H`` belong to minus the log
+    likelihood, ``q`` is the precision of each weight at alpha = 1 (0 for flat weights, of any group), and ``slope`` is
+    ``∂/∂x ½ log det H``, zero until it is known.
     """
 
     x: Array
@@ -80,15 +81,15 @@ class QuadraticModel:
         return factor_spd(self.H + np.diag(self.precision(log_alpha)), tol=0.0)
 
     def step(self, log_alpha: Array, factor: SpdFactor | None = None) -> Array:
-        """Return δ to the most probable weights at other precisions."""
+        """Return the step δ to the most probable weights at other precisions."""
         factor = self.factor(log_alpha) if factor is None else factor
         return -factor.solve(self.gradient + self.precision(log_alpha) * (self.x - self.mean))
 
     def evidence(self, log_alpha: Array) -> tuple[float, Array]:
         """Return the log evidence and its derivative in each log alpha.
 
-        At the precisions for which x is the most probable point both are those of Laplace's approximation itself, the
-        dependence of the Hessian on the weights included, if ``slope`` is known.
+        At the precisions for which x is the most probable point, both equal Laplace's approximation, including the
+        dependence of the Hessian on the weights if ``slope`` is known.
         """
         factor, Q = self.factor(log_alpha), self.precision(log_alpha)
         delta = self.step(log_alpha, factor)
@@ -103,7 +104,7 @@ class QuadraticModel:
         return float(value), 0.5 * self.sizes + np.bincount(self.group, per_weight, len(self.sizes))
 
     def bounds(self) -> tuple[Array, Array]:
-        """Return log alphas below and above which a scale makes no difference."""
+        """Return the log alphas below and above which the scale has no effect."""
         diagonal = np.diag(self.H)
         # A constant column has no curvature, and any scale will do.
         largest = float(diagonal.max()) or 1.0
@@ -115,17 +116,17 @@ class QuadraticModel:
         return low - np.log(1e6), high + np.log(1e8)
 
     def best(self, log_alpha: Array, reach: float, bounds: tuple[Array, Array]) -> tuple[Array, float]:
-        """Return the log alphas of the largest evidence, at most ``reach`` below ``log_alpha``, and what is gained.
+        """Return the log alphas of largest evidence, at most ``reach`` below ``log_alpha``, and the gain.
 
-        Towards smaller scales the quadratic model stays true, since weights move to the prior's mean; towards larger
-        ones only nearby.
+        Towards smaller scales the quadratic model stays accurate, since the weights approach the prior mean; towards
+        larger scales it is accurate only nearby.
         """
         low, high = np.clip(log_alpha - reach, *bounds), bounds[1]
         start, value = np.clip(log_alpha, low, high), self.evidence(log_alpha)[0]
         if len(start) == 1:
             grid = np.append(np.linspace(low[0], high[0], 60), start)
             seen = grid[[int(np.argmax(self._evidences(float(log_alpha[0]), grid)))]]
-            # Of nearly separated classes the Hessian has hardly any digits, and a look along the path may be wrong.
+            # For nearly separated classes the Hessian is inaccurate, and the prediction along the path may be wrong.
             start = seen if self.evidence(seen)[0] > self.evidence(start)[0] else start
 
         def negative(a: Array) -> tuple[float, Array]:
@@ -143,7 +144,7 @@ class QuadraticModel:
         return float(np.sqrt(delta @ (self.H @ delta + self.precision(log_alpha) * delta) / len(delta)))
 
     def _evidences(self, log_alpha: float, log_alphas: Array) -> Array:
-        """Return the evidence of one group at many precisions, but for a constant."""
+        """Return the log evidence of one group at many precisions, up to a constant."""
         X, _, factors = self.path(log_alpha, log_alphas)
         fit, delta = self.losses(X), X - self.x
         away = 0.5 * np.exp(log_alphas) * ((X - self.mean) ** 2 @ self.q)
@@ -170,7 +171,7 @@ class QuadraticModel:
 
 
 def lowest(log_scales: Array, loss: Array) -> tuple[float, bool]:
-    """Return the minimum of a curve, between its points by a parabola, and whether it is at an edge."""
+    """Return the minimum of a curve, interpolated by a parabola, and whether it is at an edge."""
     k = int(np.argmin(loss))
     if k in (0, len(loss) - 1):
         return float(log_scales[k]), True

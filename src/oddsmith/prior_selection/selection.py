@@ -17,7 +17,7 @@ from oddsmith.numerics import Array, factor_spd
 from oddsmith.prior_selection.cross_validation import by_cross_validation, folds, path_solver
 from oddsmith.prior_selection.prior_family import NEAR, PriorFamily
 from oddsmith.prior_selection.quadratic_model import QuadraticModel, Selection, lowest
-from oddsmith.priors import WIDTHS, GaussianPrior
+from oddsmith.priors import SCALE_CRITERIA, GaussianPrior
 from oddsmith.solvers import Newton, policy
 from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
@@ -64,7 +64,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     bounds = family.quadratic_model(e, log_alpha).bounds()
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, QuadraticModel] | None = None
-    # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
+    # All digits if a pass is cheap; otherwise as many as the evidence can distinguish.
     (enough, near), reach = (GAIN, NEAR) if is_large(family.source) else (1e-10, 0.0), REACH
     for _ in range(STEPS):
         quadratic = family.quadratic_model(e, log_alpha)
@@ -80,13 +80,13 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
             if gain < enough or (near > 0 and quadratic.distance(log_alpha) < near) or moved < 1e-6:  # 3
                 break
         e = family.at(log_alpha).evaluate(family.moved(quadratic, log_alpha), order=2)
-    else:  # the last move was never held against the evidence itself: what was, counts
+    else:  # the last move was not verified by the evidence itself: use the best verified point
         assert best is not None
         _, log_alpha, quadratic = best
         scales = np.atleast_1d(family.prior_at(log_alpha)[1])
         warnings.warn(
-            f"The evidence still rises after {STEPS} steps, as it does where the classes are (almost) separated: the "
-            f"scale {', '.join(f'{w:.3g}' for w in scales)} is the best one met, not the maximum. Give a number.",
+            f"The evidence is still rising after {STEPS} steps, which happens if the classes are (almost) separated: "
+            f"the scale {', '.join(f'{w:.3g}' for w in scales)} is the best so far, not the maximum. Give a number.",
             ConvergenceWarning,
             stacklevel=6,
         )
@@ -108,8 +108,8 @@ def _trace(
     if largest.any():
         g = int(np.argmax(largest))
         warnings.warn(
-            f"The evidence rises with the scale{'' if groups is None else f' of {groups[g]!r}'} without a maximum, as "
-            f"it does where the classes are separated: {float(np.atleast_1d(scale)[g]):.3g} is the largest that was "
+            f"The evidence rises with the scale{'' if groups is None else f' of {groups[g]!r}'} without a maximum, "
+            f"which happens if the classes are separated: {float(np.atleast_1d(scale)[g]):.3g} is the largest value "
             "tried. Give a number.",
             SeparationWarning,
             stacklevel=7,
@@ -126,7 +126,7 @@ def _slope(family: PriorFamily, quadratic: QuadraticModel, log_alpha: Array) -> 
         params = LeverageParams(family.weight_point(family.embed(quadratic.x)), family.inverse(factor))
         slope = family.objective.engine.fold(LeverageSlope, source, params).slope
         return np.asarray(slope.ravel()[family.kept]) / share
-    # The observed curvature of a link has no slope in closed form: it is measured along the directions that matter.
+    # The derivative of a link's observed curvature has no closed form: it is computed by differences.
     Q = quadratic.precision(log_alpha)
     groups = np.arange(len(quadratic.sizes))[:, None]
     D = np.where(quadratic.group == groups, Q * (quadratic.x - quadratic.mean), 0.0)
@@ -235,8 +235,8 @@ def exact_curves(
 
 def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
     """Refuse what cannot be selected, before the data is touched."""
-    if prior.scale not in WIDTHS:
-        raise UnknownNameError("way to find the scale of a GaussianPrior", prior.scale, WIDTHS)
+    if prior.scale not in SCALE_CRITERIA:
+        raise UnknownNameError("criterion for the scale of a GaussianPrior", prior.scale, SCALE_CRITERIA)
     if prior.covariance is not None:
         raise InvalidInputError(
             f"A GaussianPrior has a covariance or scale={prior.scale!r}, not both: a covariance has a scale already."
@@ -246,9 +246,11 @@ def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
             f"groups= is for scale='evidence'; with scale={prior.scale!r} there is one scale. Leave groups out."
         )
     if problem.jeffreys:
-        raise InvalidInputError("The scale of a GaussianPrior beside Jeffreys' prior cannot be found: give a number.")
+        raise InvalidInputError(
+            "The scale of a GaussianPrior combined with Jeffreys' prior cannot be selected: give a number."
+        )
     if problem.link is not None and not np.isinf(problem.link.domain).all():
-        raise InvalidInputError(f"The scale cannot be found for link={problem.link.name!r}: give a number.")
+        raise InvalidInputError(f"The scale cannot be selected for link={problem.link.name!r}: give a number.")
     if prior.scale == "loo" and problem.intercept:
         s, t = problem.memory_source.s, problem.memory_source.t
         present = np.ones(len(t), dtype=bool) if s is None else s > 0
@@ -262,7 +264,7 @@ def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
     size = (problem.K - 1) * (problem.M + 1)
     if prior.scale != "cv" and size > policy.POLICY.largest_hessian:
         raise InvalidInputError(
-            f"scale={prior.scale!r} needs the Hessian of all {size} weights, and the limit is "
+            f"scale={prior.scale!r} needs the Hessian of all {size} weights, but the limit is "
             f"{policy.POLICY.largest_hessian}. Use scale='cv', or fewer columns."
         )
 

@@ -14,6 +14,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import Coordinates, is_large, threads_of
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.sparse_batch import PathGuide
 from oddsmith.likelihood.sparse_path import SPAN, solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
@@ -60,30 +61,41 @@ def select_laplace(problem: Problem, seed: int | None) -> tuple[Selection, Lapla
 
 
 def cross_validated_loss(
-    problem: Problem, splits: Sequence[Split], scales: Array, tol: float = FOLD_TOL
+    problem: Problem,
+    splits: Sequence[Split],
+    scales: Array,
+    tol: float = FOLD_TOL,
+    guide: PathGuide | None = None,
 ) -> tuple[Array, Array]:
     """Return the mean log loss of the rows left out at each of ascending ``scales``, and its standard error over folds.
 
-    Each fold is a path on its training rows. Folds run in parallel where the rows are few; of many, the rows of a fold
-    do. Cost: a path for each fold, one after the other in memory for large data.
+    Each fold is a path on its training rows; it begins near the path of all rows, of which ``guide`` is, or that of the
+    first fold. Folds run in parallel where the rows are few; of many, the rows of a fold do. Cost: a path for each
+    fold, one after the other in memory for large data.
     """
-    source = problem.memory_source
+    source, losses = problem.memory_source, []
     threads = 1 if is_large(source) else min(threads_of(problem.engine) or available_cores(), len(splits))
     inside = problem if threads == 1 else replace(problem, engine=MemoryEngine(1))
+    if guide is None and threads == 1:
+        first, guide = _fold_losses(problem, splits[0], scales, tol, None)
+        losses, splits = [first], splits[1:]
     with ThreadPoolExecutor(threads) as pool:
-        losses = np.array(list(pool.map(lambda split: _fold_losses(inside, split, scales, tol), splits)))
-    error = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else np.full(len(scales), np.nan)
-    return losses.mean(axis=0), error
+        losses += [loss for loss, _ in pool.map(lambda split: _fold_losses(inside, split, scales, tol, guide), splits)]
+    found = np.array(losses)
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(len(scales), np.nan)
+    return found.mean(axis=0), error
 
 
-def _fold_losses(problem: Problem, split: Split, scales: Array, tol: float) -> Array:
-    """Return the mean loss of the test rows at each scale, fitted to the training rows."""
+def _fold_losses(
+    problem: Problem, split: Split, scales: Array, tol: float, guide: PathGuide | None
+) -> tuple[Array, PathGuide | None]:
+    """Return the mean loss of the test rows at each scale, fitted to the training rows, and what guides other folds."""
     train, test = split
     source = problem.memory_source
     outside = source.take(test)
-    path = solve_path(over_rows(problem, source.take(train)), scales, tol=tol)
+    path = solve_path(over_rows(problem, source.take(train)), scales, tol=tol, guide=guide)
     tested = float(len(test) if outside.s is None else outside.s.sum())
-    return held_out_losses(over_rows(problem, outside), path.weights) / tested
+    return held_out_losses(over_rows(problem, outside), path.weights) / tested, path.guide
 
 
 def over_rows(problem: Problem, source: MemorySource) -> Problem:

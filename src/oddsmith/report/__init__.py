@@ -1,4 +1,4 @@
-"""One self-contained page on a fitted model: what it is, how sure it is, what it costs, and where to sign."""
+"""A self-contained report page on a fitted model: description, uncertainty, costs, and a signature field."""
 
 from oddsmith.report.document import make_report, write_report
 

@@ -41,22 +41,32 @@ MOST_COLUMNS = 60  # Columns that are described one by one.
 MOST_WRITTEN_OUT = 5_000_000  # Rows up to which weights that are whole numbers are counted as so many rows.
 SYMMETRIC = ("logit", "probit", "cauchit")  # Links that give one half at zero.
 SCORED = {
-    "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
-    "those of rows that the model has not seen.",
-    "own": "The scores are those of the training rows, without leave-one-out: the fit is not at an optimum, or single "
-    "rows determine a weight. They are too good.",
-    "selected": "The scores are those of the training rows, from which the LaplacePrior selected columns; such a fit "
-    "has no leave-one-out. They are too good: regularization_path(X, y, cv=5) has the loss of rows left out.",
-    "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
-    "them was in it.",
-    "unknown": "The scores are of the rows given here, as the model stands. They are fair only if the model has not "
-    "seen these rows; on rows of the fit they are too good.",
+    "left out": (
+        "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these scores are for "
+        "rows that the model has not seen."
+    ),
+    "own": (
+        "The scores are for the training rows, without leave-one-out, because the fit is not at an optimum, or "
+        "single rows determine a weight. They are optimistic."
+    ),
+    "selected": (
+        "The scores are for the training rows, from which the LaplacePrior selected columns; such a fit has no "
+        "leave-one-out. They are optimistic: regularization_path(X, y, cv=5) gives the cross-validated loss."
+    ),
+    "other": (
+        "The given rows, with their weights and offsets, are not the training rows. The scores are unbiased if the "
+        "model has not seen any of them."
+    ),
+    "unknown": (
+        "The scores are for the given rows. They are unbiased only if the model has not seen these rows; on training "
+        "rows they are optimistic."
+    ),
 }
 """Which rows scores are of, and what that means."""
 
 
 class RecordedPredictions:
-    """Predictions made before, as a classifier that repeats them: for functions that call a model.
+    """Stored predictions as a classifier, for functions that call a model.
 
     >>> classes, values = np.array(["a", "b"]), np.array([[0.0, 1.0]])
     >>> found = ModelOutput(classes=classes, t=np.array([0]), predicted=np.array([1]), P=None, values=values)
@@ -79,10 +89,10 @@ class RecordedPredictions:
 class ReportContext:
     """A model with the rows of its report.
 
-    ``rows``, ``t``, ``weights`` and ``offset`` are of the rows that the model can read, ``kept`` (None: all); ``frame``
-    has the columns to describe, of all rows. ``answers`` are the predictions for each row kept, a row of weight 2 being
-    there twice if weights are ``counted``; ``scored``, a key of `SCORED`, says of which rows they are. ``given_loss``
-    says whether ``loss`` or ``reject`` was given; ``groups`` are the subgroups of ``answers`` to score separately.
+    ``rows``, ``t``, ``weights`` and ``offset`` belong to the rows ``kept`` (None: all), which the model can read;
+    ``frame`` has the columns to describe, for all rows. ``answers`` are the predictions for the kept rows, with a row
+    of weight 2 repeated if weights are ``counted``; ``scored``, a key of `SCORED`, says which rows these are.
+    ``given_loss`` says whether ``loss`` or ``reject`` was given; ``groups`` are the subgroups to score separately.
     """
 
     model: Classifier
@@ -107,12 +117,12 @@ class ReportContext:
 
     @property
     def fitted(self) -> FittedState | None:
-        """What the fit of a likelihood has learned, None for other models."""
+        """The fitted state of a likelihood, None for other models."""
         return self.model._learned if isinstance(self.model, LogisticRegression) else None
 
     @property
     def has_optimum(self) -> bool:
-        """Whether there is an optimum that the fit can be at."""
+        """Whether an optimum exists."""
         return not isinstance(self.model, LogisticRegression) or self.model.certificate_.optimum_exists
 
     @property
@@ -122,7 +132,7 @@ class ReportContext:
 
     @property
     def misses_offset(self) -> bool:
-        """Whether the model was fitted with an offset, and none is given here."""
+        """Whether the model was fitted with an offset but none is given here."""
         return self.offset is None and fitted_with_offset(self.model)
 
     @cached_property
@@ -152,7 +162,7 @@ class ReportContext:
 
     @cached_property
     def labelled(self) -> tuple[RecordedPredictions, None, Labels]:
-        """The predictions as a model, and the labels: what the functions of evaluation take."""
+        """The predictions as a model, and the labels, for functions of evaluation."""
         return RecordedPredictions(self.answers), None, self.answers.classes[self.answers.t]
 
     def subset(self, rows: Indices) -> ReportContext:
@@ -174,34 +184,34 @@ class ReportContext:
 
     @cached_property
     def reject_costs(self) -> Array | None:
-        """What no decision costs in each class, None if every row gets one."""
+        """The cost of rejecting in each class, None if every row gets a decision."""
         return None if self.reject is None else read_reject(self.reject, self.loss.classes)
 
     @cached_property
     def alone(self) -> dict[str, float]:
-        """Scores of the class shares alone: what a model without columns would have."""
+        """Scores of the class shares alone, that is, of a model without columns."""
         share = self.counts / len(self.answers.t)
         return {"accuracy": float(share.max()), "log_loss": float(entr(share).sum())}
 
     @cached_property
     def decisions(self) -> Labels:
-        """The action for each row: of smallest expected loss, or the class that is predicted."""
+        """The action for each row: of smallest expected loss, or the predicted class."""
         if self.answers.P is None:
             return np.asarray(self.answers.classes[self.answers.predicted])
         return decide_by(self.answers.P, self.loss, self.reject)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What methods that need the rows of the fit take."""
+        """Arguments for methods that need the training rows."""
         given = {"sample_weight": self.weights, "offset": self.offset}
         return {name: values for name, values in given.items() if values is not None}
 
     @cached_property
     def influence(self) -> InfluenceDisplay | str:
-        """How much each row moves the fit, or a sentence on why that is not known."""
+        """The influence of each row, or a sentence on why it is unknown."""
         if not isinstance(self.model, LogisticRegression):
             return (
-                f"{self.name} has no leverage and no Cook's distance, which say how much a single row moves the fit. "
+                f"{self.name} has no leverage or Cook's distance, which measure how much a single row moves the fit. "
                 "LogisticRegression and ProbitRegression have them."
             )
         if not self.has_optimum:
@@ -328,7 +338,7 @@ def _complete_rows(frame: Frame) -> Indices | None:
 
 
 def fitted_with_offset(model: Classifier) -> bool:
-    """Return whether a likelihood was fitted with an offset: the constant alone then has another log likelihood.
+    """Return whether a likelihood was fitted with an offset, which changes the null log likelihood.
 
     >>> from oddsmith import LogisticRegression
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]

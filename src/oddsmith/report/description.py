@@ -26,8 +26,10 @@ MOST_TERMS = 12  # Terms of a formula that are written out.
 LONGEST_NAME = 48  # Letters of a name in a formula; the table of weights has all of it.
 
 WORDS = {
-    "LogisticRegression": "Logistic regression. The log odds of the classes are a weighted sum of the columns; a "
-    "weight says by how much one unit of its column moves them, all other columns being equal.",
+    "LogisticRegression": (
+        "Logistic regression. The log odds of the classes are a weighted sum of the columns; a weight is the change "
+        "for one unit of its column, all other columns being equal."
+    ),
     "ProbitRegression": "Probit regression. A weighted sum of the columns, plus noise of a standard normal "
     "distribution, is above zero for one class and below for the other.",
     "GaussianClassifier": "A Gaussian model of each class. It describes how the columns of each class are distributed, "
@@ -40,11 +42,14 @@ WORDS = {
     "and the largest wins. Its values are not probabilities.",
     "PerceptronClassifier": "A perceptron. It moves a separating plane at each mistake until there is none, or until "
     "its epochs are over. It gives a side of the plane, not a probability.",
-    "OneVsRest": "One against the rest: for each class a model of its own tells that class from all others; their "
-    "probabilities are divided by their sum.",
-    "OneVsOne": "One against one: a model of its own tells each pair of classes apart, and their answers are joined.",
-    "RecalibratedClassifier": "A model whose values are mapped to probabilities by a calibration that was learned on "
-    "rows which the model had not seen.",
+    "OneVsRest": (
+        "One-vs-rest: for each class, a separate model distinguishes it from all others; their probabilities are "
+        "divided by their sum."
+    ),
+    "OneVsOne": "One-vs-one: a separate model distinguishes each pair of classes, and their predictions are combined.",
+    "RecalibratedClassifier": (
+        "A model whose values are mapped to probabilities by a calibration learned on held-out rows."
+    ),
 }
 
 LINKS = {
@@ -69,7 +74,7 @@ GENERAL = {
 SOFTMAX = "p(C | x) = exp(a_C) / Σ_K exp(a_K),   a_C = w_C0 + Σ_j w_Cj x_j"
 COVARIANCES = {
     "shared": "All classes share one covariance, so the boundaries are planes.",
-    "separate": "Each class has a covariance of its own, so the boundaries are quadratic.",
+    "separate": "Each class has its own covariance, so the boundaries are quadratic.",
     "diagonal": "Columns vary independently within a class.",
     "spherical": "Each class has one variance for all columns.",
 }
@@ -97,21 +102,21 @@ def _further(model: Classifier) -> str:
     elif isinstance(settings.get("prior"), LaplacePrior) and isinstance(model, LogisticRegression):
         selected, columns = len(model.selected_), model.coef_.shape[1]
         words.append(
-            f"A Laplace prior draws its weights towards zero, and leaves many at exactly zero: it selected "
+            f"A Laplace prior shrinks its weights and sets many to exactly zero: it selected "
             f"{selected:,} of {columns:,} columns."
         )
     elif settings.get("prior") is not None:
-        words.append("A Gaussian prior draws its weights towards zero.")
+        words.append("A Gaussian prior shrinks its weights towards zero.")
     elif isinstance(model, LogisticRegression):
-        words.append("Its weights are those of maximum likelihood: no penalty, no prior.")
+        words.append("Its weights are maximum likelihood estimates, without a prior or penalty.")
     if settings.get("basis") is not None:
-        words.append(f"It sees the columns through basis functions: {settings['basis']!r}.")
+        words.append(f"It uses basis functions of the columns: {settings['basis']!r}.")
     if in_deviations(model):
         zero = ", and 0 is its mean" if np.any(model.basis_.steps[0].mean_) else ""
         words.append(f"So a unit of a column, here and in the weights, is one standard deviation of it{zero}.")
         made = model.basis_.steps[0].made
         if made is not None and made.any():
-            words.append("The 0/1 columns of levels stay as they are.")
+            words.append("The 0/1 columns of levels are not scaled.")
     if isinstance(settings.get("covariance"), str):
         words.append(COVARIANCES.get(settings["covariance"], ""))
     if isinstance(model, RecalibratedClassifier | OneVsRest | OneVsOne):
@@ -147,7 +152,7 @@ def _left(context: ReportContext) -> tuple[str, Markup]:
     if link in LINKS:
         value = f"{LINKS[link]} − offset" if context.offset is not None or context.misses_offset else LINKS[link]
         return value, join(["Here p is the probability of ", second, ". All weights are in the table below."])
-    return "a", join(["Where a is above zero the model says ", second, ". All weights are in the table below."])
+    return "a", join(["If a is above zero, the model predicts ", second, ". All weights are in the table below."])
 
 
 def spread(context: ReportContext) -> Array | None:

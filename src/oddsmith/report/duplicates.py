@@ -16,7 +16,7 @@ Duplicate = tuple[str, str, str]  # Two columns, and in what they agree.
 
 
 def near_duplicates(frame: Frame, columns: list[str]) -> list[Duplicate]:
-    """Return pairs of columns of which one nearly tells the other: by correlation, or level by level.
+    """Return pairs of columns of which one nearly determines the other, by correlation or level by level.
 
     >>> import polars
     >>> from oddsmith.design.frame import read_frame
@@ -62,7 +62,7 @@ def _correlated(names: list[str], columns: list[Array]) -> list[Duplicate]:
 
 
 def _agreement(one: Indices, other: Indices) -> float:
-    """Return the smaller share of rows in which the most frequent partner of a level is right, either way."""
+    """Return the smaller of the two shares of rows in which a level's most frequent partner is right."""
     both = (one >= 0) & (other >= 0)
     if not both.any():
         return 0.0
@@ -79,7 +79,7 @@ def duplicates_part(found: list[Duplicate]) -> Markup:
     if not found:
         return Markup()
     text = (
-        "These columns carry almost the same information. Their weights are hard to tell apart, and they share their "
+        "These columns carry almost the same information. Their weights are poorly determined, and they share their "
         "importance: keep one of each pair unless there is a reason for both."
     )
     one, other, how = zip(*found, strict=True)

@@ -24,7 +24,7 @@ MOST_EFFECTS = 2_000
 def term_scales(context: ReportContext) -> tuple[Array, Array] | None:
     """Return, for each term, how many of its units make one unit of its column, and the column's standard deviation.
 
-    None for a basis that makes other columns of the given ones: a power or a spline has no unit of its own.
+    None for a basis that transforms columns: a power or a spline has no unit.
     """
     model, basis = context.model, learned_basis(context.model)
     M = len(model._names())
@@ -38,7 +38,7 @@ def term_scales(context: ReportContext) -> tuple[Array, Array] | None:
 
 
 def effects_table(context: ReportContext, found: Summary) -> Markup:
-    """Return the effects of one unit and of one standard deviation, side by side; nothing where there are none."""
+    """Return the effects of one unit and of one standard deviation, side by side; nothing if there are none."""
     scales = term_scales(context) if context.has_optimum else None
     terms, classes = list(found.columns["term"]), found.columns.get("class")
     if scales is None:

@@ -58,22 +58,26 @@ def certificate_section(context: ReportContext) -> Markup:
             ("at the optimum", "yes" if c.converged else "no"),
             ("gap: objective above its optimum, at most", number(c.gap)),
             *([("the gap is", "a proven bound" if c.rigorous else "an estimate")] if np.isfinite(c.gap) else []),
-            *([("length of the gradient", number(c.gradient_norm))] if selected_columns(context.model) is None else []),
+            *([("norm of the gradient", number(c.gradient_norm))] if selected_columns(context.model) is None else []),
             ("condition number of the Hessian", number(c.condition) or "not formed"),
             ("passes over the data", number(c.passes)),
             *([("what was done", c.method)] if c.method else []),
             *([("plan", str(plan))] if (plan := vars(context.model).get("plan_")) else []),
         ]
-        moved = "This is of the fit: its intercepts were moved after it, for another class prior."
+        moved = "This describes the fit; the intercepts were moved afterwards, for another class prior."
         return join([tag("p", certificate_text(c)), *([tag("p", moved)] if context.moved else []), facts(pairs)])
     parts = list(found.values())
     bad = sum(not c.converged for c in parts)
-    text = f"{bad} of {len(parts)} parts are not certified." if bad else "All of its parts are at their optimum."
+    text = (
+        f"{bad} of {len(parts)} two-class models are not certified."
+        if bad
+        else "All two-class models are at their optimum."
+    )
     certified = ["yes" if c.converged else "no" for c in parts]
     columns = [Column.names("part", list(found)), Column("at the optimum", certified)]
     numbers = {"gap, at most": "gap", "gradient": "gradient_norm", "condition": "condition", "passes": "passes"}
     columns += [Column.numbers(header, [getattr(c, name) for c in parts]) for header, name in numbers.items()]
-    return join([tag("p", text), table("Certificate of each part", columns)])
+    return join([tag("p", text), table("Certificate of each two-class model", columns)])
 
 
 def certificate_text(c: Certificate) -> str:
@@ -87,7 +91,7 @@ def certificate_text(c: Certificate) -> str:
             "There is no optimum: the classes are separated, and the likelihood keeps rising as some weights grow "
             "without bound. The "
             "weights below are those at which the fit stopped; they must not be read as estimates. A prior (Jeffreys' "
-            "or a Gaussian one) gives finite ones."
+            "or Gaussian) gives finite estimates."
         )
     bound = "a proven bound" if c.rigorous else "an estimate"
     if c.converged:
@@ -157,12 +161,12 @@ def _selected_weights(model: LogisticRegression) -> Markup:
     found = model.summary()
     text = (
         f"A LaplacePrior selected {len(model.selected_):,} of {model.coef_.shape[1]:,} columns; the weights of the "
-        "others are exactly zero. Those below are drawn towards zero, and have no standard errors: the density of the "
-        "prior has no second derivative at zero."
+        "others are exactly zero. The weights below are shrunk towards zero, and have no standard errors, because the "
+        "density of the prior has no second derivative at zero."
     )
     caveat = (
         "Do not read them as tests. model.refit(X, y) fits the selected columns by maximum likelihood; its intervals "
-        "are valid for rows that the selection has not seen, and too short for those that it has."
+        "are valid on rows that the selection has not seen, and too short on the rows that it used."
     )
     columns = [Column.names("term", [str(term) for term in found.columns["term"]])]
     if "class" in found.columns:
@@ -173,14 +177,14 @@ def _selected_weights(model: LogisticRegression) -> Markup:
         for name, header in shown.items()
         if name in found.columns
     ]
-    caption = "Weights that are not zero, the largest first"
+    caption = "Nonzero weights, the largest first"
     return join([tag("p", text), table(caption, columns), tag("p", caveat, class_="note")])
 
 
 def _forest(context: ReportContext, found: Summary) -> Markup:
     """Return the weights of one standard deviation of each term, which can be compared with one another."""
     if all(term == INTERCEPT for term in found.columns["term"]):
-        return absent("The model has an intercept alone.")
+        return absent("The model has only an intercept.")
     display = CoefficientDisplay.from_summary(found)
     deviations = spread(context)
     place = {str(name): j for j, name in enumerate(context.model._names())}
@@ -224,7 +228,7 @@ def _farthest(terms: list[str], estimate: Array, width: Array, most: int) -> dic
 
 def _parameters(context: ReportContext) -> Markup:
     model, where = context.model, ""
-    text = f"{context.name} has no standard errors or intervals of its parameters; these are the parameters themselves."
+    text = f"{context.name} has no standard errors or intervals; the table shows the parameters themselves."
     try:
         columns = parameter_table(model)
     except OddsmithError as error:

@@ -1,4 +1,4 @@
-"""The top of the page: the numbers that matter, and the points to check before signing."""
+"""The top of the page: the main numbers, and the points to check before signing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _fit_points(context: ReportContext) -> Iterator[Point]:
         yield False, separation, "certificate"
     aliased = list(getattr(context.model, "aliased_", []))
     if aliased:
-        text = join(["Set aside, because they depend on other columns: ", name_list(aliased, MOST_NAMES), "."])
+        text = join(["Left out, because they depend on other columns: ", name_list(aliased, MOST_NAMES), "."])
         yield False, text, "weights"
 
 
@@ -98,18 +98,18 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
         if least < FEW * M and not model._earlier.n_rows:
             text = (
                 f"The smallest class has {number(least)} rows in the fit for {M:,} weight{'s' if M > 1 else ''}. "
-                f"Below {FEW} for each, maximum likelihood tends to weights that are too large: think of a prior."
+                f"Below {FEW} for each, maximum likelihood tends to overestimate weights: consider a prior."
             )
             yield False, text, "weights"
     if context.misses_offset:
         text = (
-            "The model was fitted with an offset, and every row has the offset 0 here: these scores are not those of "
-            "the model in use. Give offset, too."
+            "The model was fitted with an offset, but every row has offset 0 here, so these scores do not describe "
+            "the model in use. Pass offset as well."
         )
         yield False, text, "discrimination"
     total = 0.0 if learned is None else sample_weight_sum(model, learned.class_weight)
     if context.weights is None and learned is not None and not np.isclose(total, learned.n_rows):
-        text = "The model was fitted with weights, and every row counts once here: give sample_weight, too."
+        text = "The model was fitted with weights, but every row counts once here. Pass sample_weight as well."
         yield False, text, "data"
     if context.weights is not None and not context.counted:
         yield False, "The weights are not whole numbers, so scores count every row once.", "data"
@@ -124,13 +124,13 @@ def _score_points(context: ReportContext) -> Iterator[Point]:
         yield False, join([of, name_tag(context.classes[1]), " is ", how]), "subgroups"
     auc = context.scores.scores.get("auc")
     if auc is not None and auc.lower <= 0.5:
-        text = f"The AUC ({number(auc.value, 3)}, {_ends(auc)}) is not surely above one half"
-        yield False, f"{text}: the model may do no better than a guess.", "discrimination"
+        text = f"The AUC ({number(auc.value, 3)}, {_ends(auc)}) is not significantly above one half"
+        yield False, f"{text}: the model may be no better than guessing.", "discrimination"
     slope = context.scores.scores.get("calibration_slope")
     if slope is not None and np.isfinite([slope.lower, slope.upper]).all():
         near = bool(slope.lower <= 1.0 <= slope.upper)
         vague = slope.lower < WIDEST[0] or slope.upper > WIDEST[1]
-        what = "may be 1, but these rows are too few to say so" if near and vague else "is 1 within its interval"
+        what = "may be 1, but there are too few rows to be sure" if near and vague else "is 1 within its interval"
         text = f"The calibration slope ({number(slope.value, 3)}, {_ends(slope)})"
         yield near and not vague, f"{text} {what if near else 'differs from 1'}.", "calibration"
     display = context.influence
@@ -138,7 +138,7 @@ def _score_points(context: ReportContext) -> Iterator[Point]:
         largest = float(display.cooks_distance.max(initial=0.0))
         row = clean(display.rows[int(np.argmax(display.cooks_distance))])
         text = f"Row {row} has a large influence (Cook's distance {number(largest)})."
-        yield largest < MUCH, "No single row decides the fit." if largest < MUCH else text, "influence"
+        yield largest < MUCH, "No single row dominates the fit." if largest < MUCH else text, "influence"
 
 
 def _level_points(context: ReportContext) -> Iterator[Point]:
@@ -151,8 +151,8 @@ def _level_points(context: ReportContext) -> Iterator[Point]:
         yield False, f"{text} ({number(alone, 3)}).", "calibration"
     cost, constant = context.scores.scores["realised_cost"].value, constant_action_cost(context)
     if cost >= constant:
-        text = f"Decisions cost {number(cost, 3)} a row here, and the same action for all rows {number(constant, 3)}"
-        yield False, f"{text}: at this loss the model saves nothing.", "decision"
+        text = f"Decisions cost {number(cost, 3)} per row here, and the best constant action {number(constant, 3)}"
+        yield False, f"{text}: under this loss, the model saves nothing.", "decision"
     for k, mean, share in miscalibrated_classes(context):
         words = f": its probability is {percent(mean)} on average, and its share here {percent(share)}."
         how = f" is {'over' if mean > share else 'under'}estimated"

@@ -1,4 +1,4 @@
-"""HTML out of Python: everything passes one function that escapes, so nothing in the data can become markup."""
+"""HTML from Python: one function escapes all text, so nothing in the data can become markup."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JOINT = re.compile(r"(?<=[_./:,;|-])(?=\w)")
 
 
 class Markup(str):
-    """Text that is HTML already; only `tag` and `escape` make it."""
+    """Text that is already HTML; only `tag` and `escape` create it."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ def name_list(values: Iterable[object], most: int | None = None) -> Markup:
 
 
 def absent(text: object) -> Markup:
-    """Return the sentence that stands for a part of the page that does not apply."""
+    """Return the sentence that replaces a part of the page that does not apply."""
     return tag("p", text, class_="absent")
 
 

@@ -1,4 +1,4 @@
-"""How much each column matters: what shuffling it costs, and a joint test of all its weights."""
+"""The importance of each column: the effect of shuffling it, and a joint test of all its weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_WEIGHTS = 3_000  # Weights up to which their covariance is formed for the j
 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
-    """What each column is worth: the rise of the ``score`` if its values are shuffled, and a joint test, if any.
+    """The importance of each column: the rise of the ``score`` if its values are shuffled, and a joint test, if any.
 
     ``is_posterior`` says that the tests are about a posterior, after a fit with a Gaussian prior.
     """
@@ -52,7 +52,7 @@ def importance_section(context: ReportContext) -> Markup:
     """Return one line for each column: its importance, and the joint test of all its weights."""
     found = measure_importance(context)
     if found is None:
-        return absent("The importance of columns is not known: the model cannot predict rows with shuffled values.")
+        return absent("The importance of columns is unknown: the model cannot predict rows with shuffled values.")
     order = np.argsort(-found.rise, kind="stable")
     if selected_columns(context.model) is not None:
         order = order[found.rise[order] != 0.0]
@@ -102,17 +102,17 @@ def _numbers(header: str, values: list[float | None], digits: int = 4) -> Column
 def _notes(found: Importance) -> list[Markup]:
     if not found.tests:
         return []
-    text = "The Wald test is of all weights of the column together, against zero."
+    text = "The Wald test is a joint test of all weights of the column against zero."
     if found.is_posterior:
         text = (
-            "The model has a Gaussian prior, so the joint test is one of its posterior: the tail is the probability of "
-            "weights that are less plausible than no effect of the column. A small tail speaks for an effect."
+            "The model has a Gaussian prior, so the joint test is based on its posterior: the tail is the "
+            "probability of weights that are less plausible than no effect. A small tail is evidence for an effect."
         )
     return [tag("p", text, class_="note")]
 
 
 def measure_importance(context: ReportContext) -> Importance | None:
-    """Return what each column is worth, None for a model that cannot predict shuffled rows."""
+    """Return the importance of each column, None for a model that cannot predict shuffled rows."""
     tests = joint_tests(context)
     columns = list(context.frame.columns)
     if len(columns) > MOST_COLUMNS:  # those with the largest statistics
@@ -173,7 +173,7 @@ def _shuffled(rows: object, name: str, j: int, order: Indices) -> Any:
 
 
 def joint_tests(context: ReportContext) -> dict[str, ChiSquareTest]:
-    """Return Wald's test of all weights of each column; none for models without errors."""
+    """Return Wald's test of all weights of each column; none for models without standard errors."""
     if not isinstance(context.model, LogisticRegression) or not context.has_optimum:
         return {}
     if context.fitted is not None and context.fitted.x.size > MOST_WEIGHTS:

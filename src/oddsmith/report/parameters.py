@@ -1,4 +1,4 @@
-"""What a model without a summary has learned: its weights, or the parameters of its densities."""
+"""The parameters of a model without a summary: its weights, or the parameters of its densities."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def parameter_table(model: Classifier) -> dict[str, list[Any]]:
 
 
 def _density(model: Classifier, names: list[str], k: int, label: str) -> Iterator[tuple[str, str, str, float]]:
-    """Yield what is known of class k: its share, then the parameters of each column."""
+    """Yield the parameters of class k: its share, then the parameters of each column."""
     prior = class_prior(model)
     if prior is not None:
         yield label, "(class)", "share", float(prior[k])

@@ -1,4 +1,4 @@
-"""The parts of the page on how good the model is: calibration, discrimination, decisions."""
+"""The sections on performance: calibration, discrimination, decisions."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ SCORE_NAMES = {
     "brier_reliability": "Brier score: reliability",
     "brier_resolution": "Brier score: resolution",
     "brier_uncertainty": "Brier score: uncertainty",
-    "expected_cost": "expected loss of a row",
-    "realised_cost": "realised loss of a row",
+    "expected_cost": "expected loss per row",
+    "realised_cost": "realised loss per row",
     "rejected": "rows without a decision",
 }
 SQUARE: dict[str, Any] = {"width": 400, "height": 380, "fixed": True}
 CHANCE = (
-    "Chance alone makes reliability and calibration error larger than zero. An interval from 0 says that chance "
-    "explains the value."
+    "Noise alone makes reliability and calibration error larger than zero. If the interval starts at 0, noise can "
+    "explain the value."
 )
 CHANCY = ("calibration_error", "brier_reliability")
 NO_PROBABILITIES = (
-    "{} gives no probabilities, so {} does not apply. oddsmith.recalibrate(model, X, y) gives it some, from rows that "
-    "it has not seen."
+    "{} has no probabilities, so {} does not apply. oddsmith.recalibrate(model, X, y) adds them, using rows that the "
+    "model has not seen."
 )
 
 
@@ -139,13 +139,13 @@ def _slope_text(context: ReportContext) -> str:
         return "The calibration slope is not defined on these rows."
     inside = score.lower <= 1.0 <= score.upper
     if inside and (score.lower < WIDEST[0] or score.upper > WIDEST[1]):
-        return "The calibration slope may be 1, but these rows are too few to say so."
+        return "The calibration slope may be 1, but there are too few rows to be sure."
     if inside:
         return (
-            "The calibration slope does not differ from 1 by more than chance: probabilities are neither too extreme "
-            "nor too timid."
+            "The calibration slope does not differ from 1 by more than chance: probabilities are neither "
+            "overconfident nor underconfident."
         )
-    how = "too extreme: shrink their log odds" if score.value < 1.0 else "too timid: stretch their log odds"
+    how = "overconfident: shrink their log odds" if score.value < 1.0 else "underconfident: stretch their log odds"
     return (
         f"The calibration slope is {number(score.value)}, and 1 is outside its interval. Probabilities are {how}, "
         "as recalibrate does."
@@ -158,15 +158,15 @@ def _mean_text(context: ReportContext) -> str:
         return ""
     wrong = miscalibrated_classes(context)
     if not wrong:
-        return "On the whole, probabilities agree with the shares of the classes."
+        return "On average, probabilities agree with the class shares."
     names = ", ".join(f"{clean(context.classes[k])} {percent(p)} ({percent(share)})" for k, p, share in wrong[:6])
-    return f"On the whole, they do not agree with the shares of the classes, which stand in brackets: {names}."
+    return f"On average, they do not agree with the class shares (in parentheses): {names}."
 
 
 def discrimination_section(context: ReportContext) -> Markup:
     """Return how well the model separates the classes: ROC, precision and recall, AUC."""
     if context.answers.values is None:
-        return absent(f"{context.name} has no values to order rows by: there is no ROC curve.")
+        return absent(f"{context.name} has no values to rank rows by: there is no ROC curve.")
     drawn = [k for k in _drawn(context) if 0 < np.count_nonzero(context.answers.t == k) < len(context.answers.t)]
     if not drawn:
         return absent("All rows are of one class: there is nothing to distinguish.")
@@ -187,8 +187,8 @@ def discrimination_section(context: ReportContext) -> Markup:
     legend = _legend(context, drawn)
     legends = legend if context.K > 2 else [(0, context.classes[1]), (1, context.classes[0])]
     some = _some(context, drawn)
-    first = f"ROC curve: true against false positives for every threshold; the dashed line is a guess.{some}"
-    second = f"Precision against recall for every threshold; a guess has the share of the class as precision.{some}"
+    first = f"ROC curve: true against false positives for every threshold; the dashed line is random guessing.{some}"
+    second = f"Precision against recall for every threshold; random guessing has the class share as precision.{some}"
     plots = figure(roc, first, first, legend=legend), figure(recall, second, second, legend=legends)
     pairs = _score_facts(context, ("auc", "accuracy"))
     pairs.append(("accuracy of the largest class alone", number(context.alone["accuracy"])))
@@ -207,22 +207,22 @@ def _draw(plot: Plot, curve: curves.Curve, x: str, y: str, k: int, label: object
 
 
 def decision_section(context: ReportContext) -> Markup:
-    """Return what decisions cost: expected and realised loss, confusion, thresholds, rejected rows."""
+    """Return the section on decisions: expected and realised loss, confusion, thresholds, rejected rows."""
     if not context.probabilistic:
         return join([absent(NO_PROBABILITIES.format(context.name, "a loss")), _confusion(context)])
-    words = "No loss was given: every error counts 1, so each row gets its most probable class."
+    words = "No loss was given: every error costs 1, so each row gets its most probable class."
     if context.given_loss:
         words = "Each row gets the action of smallest expected loss"
-        words += ", or none where that is cheaper still." if context.reject is not None else "."
+        words += ", or none if rejecting is cheaper." if context.reject is not None else "."
     pairs = _score_facts(context, ("expected_cost", "realised_cost", "rejected"))
-    pairs.insert(2, ("the same action for all rows, at best", number(constant_action_cost(context))))
+    pairs.insert(2, ("the best constant action", number(constant_action_cost(context))))
     thresholds = _thresholds(context) if context.K == 2 else ""
     parts = tag("p", words), _loss_table(context), facts(pairs), thresholds
     return join([*parts, _confusion(context), _costs(context)])
 
 
 def constant_action_cost(context: ReportContext) -> float:
-    """Return the cost of a row if all rows get the same action (or no decision), the cheapest one."""
+    """Return the cost per row of the cheapest constant action (or of rejecting all rows)."""
     share = context.counts / len(context.answers.t)
     costs = (share @ context.loss.values).tolist()
     if context.reject_costs is not None:
@@ -238,7 +238,7 @@ def _loss_table(context: ReportContext) -> Markup:
     columns += [Column.numbers(name_tag(a), loss.values[:, j]) for j, a in enumerate(loss.actions.tolist())]
     if context.reject_costs is not None:
         columns.append(Column.numbers("no decision", context.reject_costs))
-    return table("What each action costs, by the true class", columns, sortable=False)
+    return table("Cost of each action, by true class", columns, sortable=False)
 
 
 def _thresholds(context: ReportContext) -> Markup:
@@ -246,7 +246,7 @@ def _thresholds(context: ReportContext) -> Markup:
     names = context.loss.actions.tolist()
     columns = [Column.names("action", ["no decision" if a is REJECT else names[a] for a in regions.actions])]
     columns += map(Column.numbers, ("from a probability of", "to"), (regions.edges[:-1], regions.edges[1:]))
-    return table(f"Which action is taken, by the probability of {clean(context.classes[1])}", columns, sortable=False)
+    return table(f"Best action, by the probability of {clean(context.classes[1])}", columns, sortable=False)
 
 
 def _confusion(context: ReportContext) -> Markup:
@@ -281,16 +281,16 @@ def _confused(context: ReportContext) -> Markup:
         Column.numbers("rows", [count for _, _, count in most]),
         Column.shares("share of the class", [count / total[label] for label, _, count in most]),
     ]
-    caption = f"What was decided for rows of another class: the {len(most)} most frequent of {len(wrong):,} pairs"
+    caption = f"Decisions for rows of another class: the {len(most)} most frequent of {len(wrong):,} pairs"
     return table(caption, columns)
 
 
 def _costs(context: ReportContext) -> Markup:
-    """Return the cost over the threshold, for two classes and actions; else over the share of rows decided."""
+    """Return the cost against the threshold for two classes and actions, else against the share of rows decided."""
     if context.K != 2 or len(context.loss.actions) != 2:
         curve = curves.risk_coverage_curve(*context.labelled, context.loss)
         x, y = curve.coverage, curve.risk
-        axis = Axis.around("mean loss of these", y, at_zero=True)
+        axis = Axis.around("mean loss of these rows", y, at_zero=True)
         plot = Plot(x=Axis("share of rows decided, the most certain first"), y=axis)
         plot.curve(x, y, lambda i: f"{percent(x[i])} of rows: loss {number(y[i])}")
         caption = "Risk and coverage: the mean loss if only the most certain rows get a decision."
@@ -302,12 +302,12 @@ def _costs(context: ReportContext) -> Markup:
     x = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
     x, y, ends = _around(x, np.append(curve.cost, curve.cost[-1]), curve.right_threshold)
     axis = Axis(f"threshold of the probability of {clean(context.classes[1])}", *ends)
-    plot = Plot(x=axis, y=Axis.around("mean cost of a row", y, at_zero=True))
+    plot = Plot(x=axis, y=Axis.around("mean cost per row", y, at_zero=True))
     plot.rule(x=curve.right_threshold, quiet=False)
     plot.curve(x, y, lambda i: f"threshold {number(x[i], 3)}: cost {number(y[i])}", steps=True)
     caption = (
-        "Mean cost over the threshold. The dashed line is the right one for this loss, "
-        f"{number(curve.right_threshold)}, at a cost of {number(curve.cost_there)}; the least on these rows is "
+        "Mean cost over the threshold. The dashed line is the optimal threshold for calibrated probabilities, "
+        f"{number(curve.right_threshold)}, at a cost of {number(curve.cost_there)}; the minimum on these rows is "
         f"{number(float(curve.cost.min()))}, at {number(max(curve.best_threshold, 0.0))}."
     )
     return figure(plot, caption, caption)

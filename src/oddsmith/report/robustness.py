@@ -1,4 +1,4 @@
-"""The parts of the page on what the results depend on: single rows, the class prior, the choice of the model."""
+"""The sections on robustness: single rows, the class prior, the choice of the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOISE = 1.96
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # By which the odds of a class are multiplied.
 FEW_CLASSES = 4  # Of more, the table has a smaller and a larger share of each alone.
 MOST_CLASSES = 12
-HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "error", "fit_seconds": "seconds of fit"}
+HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "standard error", "fit_seconds": "fit seconds"}
 
 
 def influence_section(context: ReportContext) -> Markup:
@@ -57,14 +57,14 @@ def influence_section(context: ReportContext) -> Markup:
     largest = float(cook.max(initial=0.0))
     verdict = f"The largest Cook's distance is {number(largest)}"
     if largest < MUCH:
-        verdict += ", below 0.5: no single row decides the fit."
+        verdict += ", below 0.5: no single row dominates the fit."
     else:
         verdict += ": without that row the weights would be clearly different."
     drawn = f" {len(finite):,} of {len(cook):,} rows are drawn, the most influential among them."
     some = drawn if len(finite) < len(cook) else ""
     caption = (
-        f"{display.what[0].upper()}{display.what[1:]} over leverage; the larger a mark, the more the row moves the "
-        f"weights.{some} Rows have the names of the table's index, or their numbers from 0."
+        f"{display.what[0].upper()}{display.what[1:]} against leverage; larger marks move the weights more.{some} "
+        "Rows are named by the table's index, or numbered from 0."
     )
     legend = [(k, label) for k, label in enumerate(context.classes)] if context.K <= 8 else []
     values = table(f"The {len(order)} most influential rows", columns)
@@ -77,7 +77,7 @@ def class_prior_section(context: ReportContext) -> Markup:
         return absent(NO_PROBABILITIES.format(context.name, "another class prior"))
     prior = class_prior(context.model)
     if prior is None:
-        return absent(f"This {context.name} does not know the shares of the classes in its fit.")
+        return absent(f"This {context.name} does not know the class shares of its training data.")
     prior = np.asarray(prior, dtype=np.float64)
     chosen = [1] if context.K == 2 else np.argsort(-prior, kind="stable")[:MOST_CLASSES].tolist()
     factors = FACTORS if context.K <= FEW_CLASSES else FACTORS[1::4]
@@ -91,9 +91,9 @@ def class_prior_section(context: ReportContext) -> Markup:
     columns += map(Column.numbers, ("loss without the change", "loss with the change"), (stale, moved))
     start = "was adapted" if context.moved else "was fitted"
     text = (
-        f"The model {start} for certain shares of the classes. If a class is more or less frequent in use, "
-        "with_class_prior adapts the model without a new fit, as long as the classes themselves look the same. The "
-        "table shows how many decisions would change, and the loss of a row with and without the change."
+        f"The model {start} for certain class shares. If a class is more or less frequent in use, with_class_prior "
+        "adapts the model without refitting, provided that the class densities are unchanged. The table shows how "
+        "many decisions would change, and the loss per row with and without the change."
     )
     plots = [] if context.K > 2 or len(np.unique(context.answers.t)) < 2 else [_prior_plot(context, prior)]
     return join([tag("p", text), *plots, table("If a class is more or less frequent than in the fit", columns)])
@@ -103,25 +103,26 @@ def _prior_plot(context: ReportContext, prior: Array) -> Markup:
     grid = np.exp(np.linspace(np.log(0.05), np.log(20.0), 25))
     share, _, stale, moved = np.array([_shift(context, prior, 1, float(factor)) for factor in grid]).T
     axis = Axis.around(f"share of {clean(context.classes[1])}", share)
-    plot = Plot(x=axis, y=Axis.around("mean loss of a row", stale, moved, at_zero=True))
+    plot = Plot(x=axis, y=Axis.around("mean loss per row", stale, moved, at_zero=True))
     plot.rule(x=float(prior[1]), quiet=False)
     for k, (name, loss) in enumerate((("as it is", stale), ("moved", moved))):
         plot.line(share, loss, k)
         texts = [f"share {percent(a)}, {name}: loss {number(b)}" for a, b in zip(share, loss, strict=True)]
         plot.read(share, loss, texts)
     caption = (
-        f"Mean loss of a row over the share of {clean(context.classes[1])}, with the model as it is and moved to that "
-        f"share. The dashed line is the share that the model {'was moved to' if context.moved else 'was fitted with'}, "
+        f"Mean loss per row against the share of {clean(context.classes[1])}, with the model unchanged and adapted to "
+        "that share. The dashed line is the share that the model "
+        f"{'was moved to' if context.moved else 'was fitted with'}, "
         f"{percent(float(prior[1]))}."
     )
-    return figure(plot, caption, caption, legend=[(0, "model as it is"), (1, "model moved to the class prior")])
+    return figure(plot, caption, caption, legend=[(0, "model unchanged"), (1, "model adapted to the class prior")])
 
 
 def _shift(context: ReportContext, prior: Array, k: int, factor: float) -> tuple[float, float, float, float]:
-    """Return what changes if the odds of class k are multiplied by a factor and the others keep their proportions.
+    """Return the effect of multiplying the odds of class k by a factor, with the others in proportion.
 
-    That is its share then, the share of decisions that change, and the loss of a row without and with the change:
-    ``p'(C | x) ∝ p(C | x) π'_C / π_C``; the loss is the mean over classes, by π', of that of the rows of each.
+    The result is the new share, the share of decisions that change, and the loss per row without and with adapting to
+    it: ``p'(C | x) ∝ p(C | x) π'_C / π_C``; the loss is the mean over the classes' losses, weighted by π'.
     """
     assert context.answers.P is not None
     new = prior.copy()
@@ -135,7 +136,7 @@ def _shift(context: ReportContext, prior: Array, k: int, factor: float) -> tuple
 
 
 def _mean_loss(context: ReportContext, actions: Labels, prior: Array) -> float:
-    """Return the mean loss of a row if classes have these shares; NaN if a class has no rows."""
+    """Return the mean loss per row if classes have these shares; NaN if a class has no rows."""
     if not context.counts.all():
         return float("nan")
     t, total = context.answers.t, np.zeros(context.K)
@@ -151,7 +152,7 @@ def _mean_loss(context: ReportContext, actions: Labels, prior: Array) -> float:
 def comparison_section(comparison: Comparison | None) -> Markup:
     """Return how models compare on the same folds."""
     if comparison is None:
-        text = "No comparison of models was run. oddsmith.compare(models, X, y) makes one; pass it as comparison=."
+        text = "No comparison of models was run. Pass the result of oddsmith.compare(models, X, y) as comparison=."
         return absent(text)
     display = ComparisonDisplay.from_comparison(comparison)
     shown = np.flatnonzero(np.isfinite(display.difference))
@@ -166,14 +167,14 @@ def comparison_section(comparison: Comparison | None) -> Markup:
         plot.ranges(middle - half, middle + half, place)
         texts = [f"{clean(n)}: {number(d)} ± {number(h)}" for n, d, h in zip(names, middle, half, strict=True)]
         plot.dots(middle, place, texts=texts)
-        caption = "Difference of each model from the best on the same left-out rows, with its 95% interval."
+        caption = "Difference of each model from the best on the same held-out rows, with its 95% interval."
         parts.append(figure(plot, caption, caption))
     columns = comparison.to_dict()
     numbers = ("log_loss", "brier", "accuracy", "auc", "difference", "std_error", "fit_seconds")
     cells = [Column.names(name, columns[name]) for name in ("model", "verdict")]
     cells += [Column.numbers(HEADERS.get(name) or name.replace("_", " "), columns[name]) for name in numbers]
     notes = [tag("p", name_tag(name), ": ", clean(text), class_="note") for name, text in comparison.notes.items()]
-    return join([*parts, table("Models on rows that they were not fitted to", cells), *notes])
+    return join([*parts, table("Scores of the models on held-out rows", cells), *notes])
 
 
 def _verdict(comparison: Comparison) -> Markup:

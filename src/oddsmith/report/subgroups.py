@@ -28,14 +28,14 @@ MOST_GROUPS = 12
 MOST_VALUES = 8  # Different numbers from which a column is cut at its quartiles.
 REPLICATES = 500
 NOT_ASKED = (
-    "No subgroups were asked for. by='column' (on the command line --by COLUMN) shows the scores for the rows with "
-    "each value of a column: of each region, say, or each age."
+    "No subgroups were requested. by='column' (on the command line --by COLUMN) shows the scores for each value of a "
+    "column, such as region or age."
 )
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The subgroups that a column makes: their names, and the place of each row's among them."""
+    """The subgroups of a column: their names, and the index of each row's subgroup."""
 
     column: str
     names: list[str]
@@ -68,7 +68,7 @@ def read_groups(by: object, X: Any, n_rows: int) -> tuple[Grouping, ...]:
             )
         if as_table(X) is None:
             raise InvalidInputError(
-                f"by={by!r} names a column, and X is an array without names: give by={{{names[0]!r}: values}}."
+                f"by={by!r} names a column, but X is an array without column names: give by={{{names[0]!r}: values}}."
             )
         frame = read_frame(X, names)
     if frame.n_rows != n_rows:
@@ -115,8 +115,8 @@ def subgroups_section(context: ReportContext) -> Markup:
     if not context.groups:
         return absent(NOT_ASKED)
     text = (
-        "The same predictions, scored separately in each subgroup. A probability whose mean differs from the share of "
-        "the class by more than chance is marked: the model is too high or too low there."
+        "The same predictions, scored separately in each subgroup. Subgroups whose mean probability differs from the "
+        "class share by more than chance are marked: the model is too high or too low there."
     )
     return join([tag("p", text), *(_table(context, grouping) for grouping in context.groups)])
 
@@ -133,7 +133,7 @@ def _table(context: ReportContext, grouping: Grouping) -> Markup:
     for name, header in {"log_loss": "log loss", "auc": "AUC", "accuracy": "accuracy"}.items():
         columns += _score_columns(found, name, header)
     if context.given_loss and context.probabilistic:
-        columns += _score_columns(found, "realised_cost", "loss of a row")
+        columns += _score_columns(found, "realised_cost", "loss per row")
     rest = len(grouping.names) - len(shown)
     more = f", the {len(shown)} largest of {len(grouping.names):,} subgroups" if rest else ""
     return table(f"Results by {grouping.column}{more}", columns)
@@ -179,7 +179,7 @@ def _mean_columns(context: ReportContext, grouping: Grouping, shown: list[int]) 
 
 
 def deviation(context: ReportContext, rows: Mask) -> float:
-    """Return by how much the mean probability of the second class is off in some rows; 0 if chance explains it.
+    """Return the error of the second class's mean probability in some rows; 0 if chance explains it.
 
     If the probabilities p are right, ``Σ (t − p)`` has the variance ``Σ p (1 − p)``. The level is divided by the number
     of subgroups.

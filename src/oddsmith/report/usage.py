@@ -29,7 +29,7 @@ LONGEST_QUERY = 20_000  # Characters of a query that is shown; a longer one is l
 def usage_section(context: ReportContext, model_path: str | None) -> Markup:
     """Return how to use the model file: in Python, on the command line, in a database."""
     name = "model.odds" if model_path is None else os.path.basename(model_path)
-    first = "" if model_path is not None else f"model.save({name!r})   # once, by whoever fitted it\n\n"
+    first = "" if model_path is not None else f"model.save({name!r})   # once, after fitting\n\n"
     offset = context.offset is not None or context.misses_offset
     python = (
         f"{first}import oddsmith\n\nmodel = oddsmith.load({name!r})\n"
@@ -40,14 +40,14 @@ def usage_section(context: ReportContext, model_path: str | None) -> Markup:
     if context.given_loss and context.probabilistic:
         loss, reject = _costs(context, plain_labels)
         python += f"\nmodel.decide(table, {loss!r}, reject={reject!r})"
-        # On the command line, classes and actions are words.
+        # On the command line, classes and actions are strings.
         words = _costs(context, lambda labels: list(map(str, labels)))
         costs = [shlex.quote(json.dumps(part, ensure_ascii=False)) for part in words]
         further = "" if reject is None else f" --reject {costs[1]}"
         shell += f"\noddsmith decide {shlex.quote(name)} new.csv --loss {costs[0]}{further} -o decisions.csv"
     shell += f"\noddsmith export sql {shlex.quote(name)} --table new -o predict.sql"
     parts = tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")
-    unknown = "The model has an offset, which decide, the command line and SQL do not know"
+    unknown = "The model has an offset, which decide, the command line and SQL ignore"
     note = tag("p", f"{unknown}: there, every row has the offset 0.") if offset else ""
     return join([note, *parts, _sql(context.model)])
 
@@ -78,7 +78,7 @@ def _sql(model: Classifier) -> Markup:
         text = "The query is too long, or has names with characters that cannot be shown."
         return tag("p", f"{text} The command above writes it to a file.")
     shown = tag("details", tag("summary", f"The query ({len(query):,} characters)"), _code(query))
-    return join([tag("p", "One SELECT that needs no extension (DuckDB; to_sql knows five more dialects)."), shown])
+    return join([tag("p", "One SELECT without extensions (DuckDB; to_sql supports five more dialects)."), shown])
 
 
 def _code(text: str) -> Markup:
@@ -108,8 +108,8 @@ def provenance_section(context: ReportContext, origin: Origin) -> Markup:
 def signature_section(origin: Origin) -> Markup:
     """Return the place for a signature, and for what was not given."""
     text = (
-        "By signing I confirm that I have read this report, that the data and the purpose are those that the model is "
-        "meant for, and that the points to check have been looked at."
+        "By signing I confirm that I have read this report, that the model is intended for this data and purpose, "
+        "and that the points to check have been examined."
     )
     choices = tag("ul", join(tag("li", word) for word in ("approved", "approved with conditions", "not approved")))
     texts = {"Author of the model": origin.author, "Purpose": origin.purpose, "Period of the data": origin.period}

@@ -1,4 +1,4 @@
-"""How Φ is stored: one file per storage, all with the same verbs and the same laws."""
+"""Storages of Φ: one file each, all with the same methods and laws."""
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from oddsmith.rows.split import SplitRows as SplitRows
 
 
 def as_rows(X: Rows | npt.ArrayLike | csr_array) -> Rows:
-    """Return the storage that suits an array or a CSR matrix; rows that are stored already are returned as they are.
+    """Return the storage for an array or a CSR matrix; storages are returned unchanged.
 
     >>> as_rows(np.eye(2)).activations(np.array([[1.0], [2.0]])).tolist()
     [[1.0], [2.0]]

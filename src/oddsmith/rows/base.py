@@ -1,12 +1,12 @@
-"""The contract of storages: how Φ (n rows of M columns) is kept, and what sums over rows ask of it.
+"""The contract of storages: how Φ (n rows of M columns) is stored, and the operations that sums over rows need.
 
 A storage is a frozen record. Its laws, which `oddsmith.testing.check_rows` tests for every registered storage:
 
-1. each verb equals that of the dense matrix that the storage stands for;
-2. a slice of the rows is a storage with the same verbs;
-3. no verb writes to the data, and none keeps anything for the next call.
+1. each method gives the result of the equivalent dense matrix;
+2. a slice of the rows is a storage with the same methods;
+3. no method writes to the data or keeps state between calls.
 
-Kernels are chosen by the type of the storage. A new storage is one file in this room.
+The type of the storage selects the kernels. A new storage is one file in this package.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Rows(ABC):
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """The type of the numbers as they are stored."""
+        """The stored number type."""
 
     @property
     def is_sparse(self) -> bool:
@@ -54,7 +54,7 @@ class Rows(ABC):
 
     @property
     def origin(self) -> Rows:
-        """The rows that a basis computed these from, or these: what identifies a row in a sample."""
+        """The rows from which a basis computed these, or these themselves; identifies a row in a sample."""
         return self
 
     @abstractmethod
@@ -79,19 +79,19 @@ class Rows(ABC):
 
     @abstractmethod
     def take(self, rows: Indices) -> Rows:
-        """Return the given rows, copied together."""
+        """Return a copy of the given rows."""
 
     @abstractmethod
     def slice(self, start: int, stop: int) -> Rows:
-        """Return the rows from ``start`` to ``stop``, without a copy of the numbers."""
+        """Return the rows from ``start`` to ``stop``, without copying the numbers."""
 
     def slices(self, width: int = 1) -> list[tuple[int, int]]:
-        """Return row ranges that fit into the cache, where ``width`` further numbers are computed for each row."""
+        """Return row ranges that fit into the cache, with ``width`` further numbers computed for each row."""
         return cache_ranges(*self.shape, width)
 
     @abstractmethod
     def centred(self, center: Array) -> Rows:
-        """Return the rows ``φ − center``, without touching the data."""
+        """Return the rows ``φ − center``, without changing the data."""
 
     @abstractmethod
     def columns(self, which: Sequence[int]) -> Rows:
@@ -103,7 +103,7 @@ class Rows(ABC):
 
     @abstractmethod
     def concrete(self) -> DenseRows | SparseRows:
-        """Return the rows as one array or one CSR matrix: computed, widened or copied together where they are not."""
+        """Return the rows as one array or one CSR matrix, computed, converted or copied if necessary."""
 
     @classmethod
     @abstractmethod
@@ -115,7 +115,7 @@ STORAGES: Registry[type[Any]] = Registry("storage of rows")
 
 
 class DerivedRows(Rows):
-    """A storage whose rows are computed, widened or gathered before they are summed: every verb does so anew."""
+    """A storage whose rows are computed, converted or gathered anew by every method."""
 
     __slots__ = ()
 
@@ -145,7 +145,7 @@ class DerivedRows(Rows):
 
 
 def cache_ranges(n: int, M: int, width: int = 1) -> list[tuple[int, int]]:
-    """Return ranges of n rows of M numbers that fit into the cache, with ``width`` further numbers for each row.
+    """Return ranges of n rows of M numbers that fit into the cache, with ``width`` further numbers per row.
 
     >>> cache_ranges(600, 1 << 10)
     [(0, 256), (256, 512), (512, 600)]

@@ -14,7 +14,7 @@ from oddsmith.protocols import Indices
 from oddsmith.rows.base import STORAGES, Rows
 
 FEW_COLUMNS = 40
-"""Up to so many columns the plain product is faster than the symmetric one."""
+"""Number of columns up to which the plain product is faster than the symmetric one."""
 
 
 @STORAGES.register("dense")

@@ -1,7 +1,7 @@
-"""What a solver sees and what it returns. A solver knows nothing of data.
+"""The inputs and outputs of solvers, which know nothing about data.
 
-An `Objective` is what every solver takes. What only some objectives can do is a protocol of its own, which a solver
-names in its signature: `ColumnCurvature`, `CurvatureBound`, `Subsampled`, `LowPrecision`, `Stochastic`.
+Every solver takes an `Objective`. Optional capabilities of an objective are separate protocols, which a solver names in
+its signature: `ColumnCurvature`, `CurvatureBound`, `Subsampled`, `LowPrecision`, `Stochastic`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records
 from oddsmith.registry import Registry
 
 Factor = SpdFactor | BorderedFactor
-"""What a Hessian is solved with."""
+"""A factor of a Hessian."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveValue:
-    """The objective at the point ``w``: value, log likelihood, gradient, and the Hessian if it was asked for.
+    """The objective at the point ``w``: value, log likelihood, gradient, and the Hessian if requested.
 
-    ``rounding`` is what an entry of the gradient may be off by here, beyond the objective's own.
+    ``rounding`` bounds the rounding error of a gradient entry here, in addition to the objective's own.
     """
 
     w: Array
@@ -38,7 +38,7 @@ class ObjectiveValue:
     rounding: float = 0.0
 
     def factor(self) -> Factor:
-        """Return the factor of the Hessian, which must have been asked for."""
+        """Return the factor of the Hessian, which must have been requested."""
         assert self.hessian is not None
         return (
             self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
@@ -46,7 +46,7 @@ class ObjectiveValue:
 
     @property
     def dense_hessian(self) -> Array:
-        """The Hessian as an array, which must have been asked for."""
+        """The Hessian as an array, which must have been requested."""
         assert self.hessian is not None
         return self.hessian.toarray() if isinstance(self.hessian, BorderedDiagonal) else self.hessian
 
@@ -68,7 +68,7 @@ class DecrementBound:
 
 
 class Solves(Protocol):
-    """A matrix that can be solved with: close to a Hessian, or its factor."""
+    """A matrix that supports linear solves: a Hessian's factor, or an approximation."""
 
     def solve(self, b: Array, /) -> Array:
         """Return ``A⁻¹ b``."""
@@ -82,21 +82,21 @@ class Preconditioner(Solves, Protocol):
 
 
 class Evaluates(Protocol):
-    """A function with its gradient: all that L-BFGS asks for."""
+    """A function with its gradient, as L-BFGS requires."""
 
     def evaluate(self, w: Array, order: int = 1) -> ObjectiveValue:
         """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
 
 
 class HessianProducts(Protocol):
-    """A Hessian that is never formed: all that conjugate gradients ask for."""
+    """Products with a Hessian that is never formed, as conjugate gradients require."""
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``."""
 
 
 class Objective(HessianProducts, Protocol):
-    """A smooth convex function to be minimised, the prior already in it."""
+    """A smooth convex function to minimise, prior included."""
 
     @property
     def size(self) -> int:
@@ -112,7 +112,7 @@ class Objective(HessianProducts, Protocol):
 
     @property
     def has_prior(self) -> bool:
-        """Whether a prior is in it, so that an optimum exists."""
+        """Whether it includes a prior, so that an optimum exists."""
 
     @property
     def canonical(self) -> bool:
@@ -120,7 +120,7 @@ class Objective(HessianProducts, Protocol):
 
     @property
     def self_concordance(self) -> float:
-        """The third derivative along any ``d`` is at most so many times ‖d‖ times the second; infinite: no bound."""
+        """Self-concordance constant: |third derivative along d| ≤ constant · ‖d‖ · second; infinite if unbounded."""
 
     @property
     def rounding(self) -> float:
@@ -140,7 +140,7 @@ class Objective(HessianProducts, Protocol):
         """Return the Hessian's diagonal at ``w`` with the intercepts eliminated."""
 
     def decrement_bound(self, e: ObjectiveValue) -> DecrementBound:
-        """Return what is known of the decrement at ``e`` without forming the Hessian."""
+        """Return a bound of the decrement at ``e`` without forming the Hessian."""
 
 
 class InverseBounds(Protocol):
@@ -152,7 +152,7 @@ class InverseBounds(Protocol):
 
     @property
     def noise(self) -> float:
-        """What rounding of the gradient adds to a decrement."""
+        """The contribution of gradient rounding errors to a decrement."""
 
     def square(self, r: Array) -> float:
         """Return the bound of ``rᵀ H⁻¹ r``."""
@@ -163,21 +163,21 @@ class CurvatureBound(Protocol):
     """An objective whose inverse Hessian is bounded by its prior."""
 
     def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBounds | None:
-        """Return the bound at ``e``, None where there is none."""
+        """Return the bound at ``e``, or None."""
 
 
 class ColumnCurvature(Objective, Protocol):
     """An objective that knows its curvature column by column."""
 
     def column_curvature(self) -> tuple[Array, Array]:
-        """Return B (C × C) and d (P) of the Kronecker sum ``B ⊗ 1 + 1 ⊗ diag(d)`` that the Hessian nearly is."""
+        """Return B (C × C) and d (P) of the Kronecker sum ``B ⊗ 1 + 1 ⊗ diag(d)`` that approximates the Hessian."""
 
 
 class ImplicitCurvature(HessianProducts, Protocol):
     """A lower bound of the Hessian at one point, as products."""
 
     def inverse_bound(self, self_concordance: float, rounding: float) -> InverseBounds | None:
-        """Return a bound of its inverse, None where there is none."""
+        """Return a bound of its inverse, or None."""
 
 
 class Subsample(ColumnCurvature, Protocol):
@@ -195,44 +195,44 @@ class Subsample(ColumnCurvature, Protocol):
         """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
 
     def eigenvalue_bound(self, H: Array) -> float:
-        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 where there is none."""
+        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
-        """Return the same lower bound without forming it, None where that is not possible."""
+        """Return the same lower bound without forming it, or None."""
 
     def activation_change(self, step: Array, bound: float) -> float:
-        """Return by how much a step changes activations of a row against each other, at most ``bound``."""
+        """Return the largest change of a row's activation differences by a step, at most ``bound``."""
 
     def observed_part(self, w: Array) -> Subsample:
-        """Return the objective with the weights held that these rows do not determine."""
+        """Return the objective with the weights fixed that these rows do not determine."""
 
 
 class Subsampled(ColumnCurvature, Protocol):
-    """An objective over many rows, of which a part can be had."""
+    """An objective over many rows that supports subsampling."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
 
     def subsample(self, rows: int, seed: int) -> Subsample:
-        """Return the objective over about so many rows from across the data."""
+        """Return the objective over about ``n_rows`` rows from across the data."""
 
     def batches(self, ends: Sequence[float]) -> Iterator[Subsample]:
         """Yield the objective over disjoint parts of the rows; ``ends`` are fractions of them."""
 
     def count_pass(self) -> None:
-        """Count a pass that batches made together."""
+        """Count the batches as one pass."""
 
 
 class LowPrecision(Subsampled, Protocol):
-    """An objective of which a copy in half precision can be had."""
+    """An objective that supports a copy in half precision."""
 
     def low_precision(self, w: Array) -> tuple[Objective, ObjectiveValue]:
         """Return nearly the same objective over rows in half precision, and the exact evaluation at ``w``."""
 
 
 class Stochastic(Objective, Protocol):
-    """An objective that can take a step for each row."""
+    """An objective that supports stochastic gradient steps."""
 
     @property
     def n_rows(self) -> int:
@@ -248,10 +248,9 @@ class Stochastic(Objective, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SolverResult:
-    """Weights, trace, certificate, and the evaluation at the weights (with its Hessian where one was formed).
+    """Weights, trace, certificate, and the evaluation at the weights (with its Hessian, if formed).
 
-    ``iterations`` counts those on all rows. ``diverging`` says that the iterates run away as they do on separated
-    classes.
+    ``iterations`` counts iterations on all rows. ``diverging`` says that the iterates diverge, as on separated classes.
     """
 
     w: Array
@@ -264,9 +263,9 @@ class SolverResult:
 
 @dataclass
 class Recorder:
-    """Collects the trace of a running solver: a record an iteration, with the stage that it belongs to.
+    """Collects the trace of a running solver: one record per iteration, with its stage.
 
-    Iterations on a part of the rows come first, one record for each such stage.
+    Stages on a part of the rows come first, with one record each.
     """
 
     objective: Objective
@@ -283,19 +282,19 @@ class Recorder:
             self.columns = (*self.columns[:k], WEIGHTS, *self.columns[k:])
 
     def add(self, e: ObjectiveValue, step_size: float, *more: object) -> None:
-        """Note one iteration, and ``more`` where there are columns for it; a point that is noted already once."""
+        """Record one iteration, with ``more`` columns if the trace has them; repeated points are recorded once."""
         if self.last is None or self.last is not e.w:
             self.last = e.w
             self.records.append(self._record(e, step_size, self.stage, *more))
 
     def end_with(self, e: ObjectiveValue, stage: str) -> None:
-        """Note the last iteration, or that the last one noted belongs to another stage."""
+        """Record the last iteration, or change the stage of the last record."""
         if self.last is not None and self.last is e.w:
             self.records.pop()
         self.records.append(self._record(e, 1.0, stage))
 
     def add_subsample(self, e: ObjectiveValue, stage: str) -> None:
-        """Note the end of a stage on a part of the rows: its objective is an estimate of that of all rows."""
+        """Record the end of a stage on a part of the rows: its objective estimates that of all rows."""
         self.subsample_records.append(self._record(e, 1.0, stage))
 
     def _record(self, e: ObjectiveValue, step_size: float, stage: str, *more: object) -> tuple[Any, ...]:
@@ -317,7 +316,7 @@ class Recorder:
         )
 
     def trace(self) -> Trace:
-        """Return what was noted, numbered."""
+        """Return the records, numbered."""
         rows = [(number, *row) for number, row in enumerate((*self.subsample_records, *self.records))]
         blank = ("",) * len(self.columns)
         return Trace(tuple((row + blank)[: len(self.columns)] for row in rows), self.columns)
@@ -331,10 +330,10 @@ class Solver(Protocol[O_contra]):
 
     @property
     def name(self) -> str:
-        """The name under which it is registered."""
+        """The registered name."""
 
     def minimise(self, objective: O_contra, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the minimiser as far as it was found, with its certificate."""
+        """Return the best point found, with its certificate."""
 
 
 SOLVERS: Registry[type[Any]] = Registry("solver")

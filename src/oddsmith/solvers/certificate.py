@@ -1,4 +1,4 @@
-"""How far from the optimum a point can be: a bound from the Newton decrement.
+"""A bound on the distance of a point from the optimum, from the Newton decrement.
 
 The logistic and softmax losses are generalised self-concordant: along a direction ``d`` the second
 derivative of the objective shrinks no faster than ``exp(−ρτ)``, where ``ρ`` bounds the change of activation
@@ -41,9 +41,9 @@ def gap_bound(decrement: float, rho: float) -> float:
 def decrement_bound(
     factor: Factor, e: ObjectiveValue, objective: Objective, smallest: float | None = None
 ) -> DecrementBound:
-    """Return decrement and constants from the factor of the Hessian, or of a matrix below it.
+    """Return the decrement and constants from the factor of the Hessian, or of a lower bound of it.
 
-    ``smallest`` is a bound of its smallest eigenvalue, where that is known already.
+    ``smallest`` is a bound of its smallest eigenvalue, if already known.
     """
     smallest = factor.smallest_eigenvalue if smallest is None else smallest
     if not (smallest > 0.0 and factor.complete):  # nothing bounds a direction without curvature
@@ -58,7 +58,7 @@ def decrement_bound(
 def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: Factor | None = None) -> Certificate:
     """Return the certificate of the point at which ``e`` was evaluated.
 
-    It uses the given factor, or the evaluation's Hessian, or what the objective knows of its own curvature.
+    It uses the given factor, the evaluation's Hessian, or the objective's own bound of its curvature.
     """
     if factor is None and e.hessian is not None:
         factor = e.factor()
@@ -69,7 +69,7 @@ def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: Factor 
 def certificate_from(
     bound: DecrementBound, objective: Objective, e: ObjectiveValue, tol: float, factor: Factor | None = None
 ) -> Certificate:
-    """Return the certificate that a bound of the decrement gives; the factor gives the condition alone."""
+    """Return the certificate from a bound of the decrement; the factor is used for the condition number only."""
     gap = gap_bound(bound.decrement, bound.rho)
     return Certificate(
         converged=bool(np.isfinite(gap) and gap <= e.allowed_gap(tol)),
@@ -83,10 +83,10 @@ def certificate_from(
 
 @dataclass(frozen=True, kw_only=True)
 class InverseBound:
-    """An upper bound of ``rᵀ H⁻¹ r``: intercepts solved for, the Schur complement of the rest at least the prior.
+    """An upper bound of ``rᵀ H⁻¹ r``: intercepts are eliminated, and the prior bounds the Schur complement from below.
 
-    ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal below the
-    rest, ``rho`` the constant of self-concordance in the norm that the bound gives.
+    ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal lower bound of
+    the rest, ``rho`` the self-concordance constant in the norm of the bound.
 
     >>> columns = np.array([[[4.0, 2.0]]])
     >>> InverseBound.eliminating(columns, np.array([1.0]), self_concordance=1.0, rounding=0.0).norm(
@@ -103,7 +103,7 @@ class InverseBound:
 
     @classmethod
     def eliminating(cls, columns: Array, prior: Array, self_concordance: float, rounding: float) -> InverseBound:
-        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero: there are none)."""
+        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero without intercepts)."""
         C, _, P = columns.shape
         smallest_prior = float(prior.min())
         noise = rounding * float(np.sqrt(C * P / smallest_prior))

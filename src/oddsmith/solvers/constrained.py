@@ -15,7 +15,7 @@ from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import backtrack
 
 Evaluate = Callable[[Array], ObjectiveValue]
-"""Value, gradient and a positive definite Hessian (or what stands for it) at a point."""
+"""Value, gradient and a positive definite (approximate) Hessian at a point."""
 
 ROUNDING = 1e-12
 """Relative rounding of a value that is the sum of a likelihood and a determinant."""
@@ -35,7 +35,7 @@ class KKTFactor:
 
     @property
     def definite(self) -> bool:
-        """Whether the constraints can be moved along: far out, no curvature may be left to say how."""
+        """Whether the Schur complement is positive definite; far out, no curvature may be left."""
         return bool(np.isfinite(self.schur).all() and factor_spd(self.schur, tol=0.0).kept.all())
 
     @classmethod
@@ -54,18 +54,18 @@ class KKTFactor:
         return np.asarray(self.HinvAt @ np.linalg.solve(self.schur, wanted) - y, dtype=np.float64)
 
     def quasi_newton_step(self, g: Array, pairs: Pairs) -> Array:
-        """Return the step with the L-BFGS corrections of the last pairs, without what rounding puts across ``A``."""
+        """Return the step with the L-BFGS corrections of the last pairs, with rounding errors across ``A`` removed."""
         p = -two_loop(g, pairs, lambda q: -self.step(q))
         return p - self.HinvAt @ np.linalg.solve(self.schur, self.A @ p) if len(self.A) else p
 
     def multiplier(self, g: Array) -> Array:
-        """Return λ with ``g ≈ Aᵀ λ``: how fast the minimum rises with the value of the constraint."""
+        """Return λ with ``g ≈ Aᵀ λ``: the derivative of the minimum in the value of the constraint."""
         return np.asarray(np.linalg.solve(self.schur, self.A @ self.factor.solve(g)), dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Minimum:
-    """The point reached, the decrement there (in standard errors), and whether that is below the tolerance."""
+    """The point reached, its decrement (in standard errors), and whether that is below the tolerance."""
 
     e: ObjectiveValue
     decrement: float
@@ -87,10 +87,10 @@ def minimise(
     """Minimise over the points with the same ``A x`` as the start (A may have no rows: no constraint).
 
     Each iteration
-      1. solves for the Newton direction inside the constraints; where the Hessian is not ``exact`` the last steps
-         correct it,
-      2. stops when the decrement √(gᵀp) is below ``tol``, or no longer falls for rounding (where weights run away, what
-         the value can still fall is about the square of the decrement),
+      1. solves for the Newton direction within the constraints; if the Hessian is not ``exact``, the last steps correct
+         it,
+      2. stops when the decrement √(gᵀp) is below ``tol``, or rounding keeps it from falling (if weights diverge, the
+         remaining decrease of the value is about the square of the decrement),
       3. shortens the step until the value falls, and evaluates there.
     """
     pairs: Pairs = []
@@ -125,8 +125,8 @@ def _falls_no_more(decrements: list[float]) -> bool:
 def _line_search(evaluate: Evaluate, e: ObjectiveValue, p: Array) -> tuple[ObjectiveValue, float] | None:
     """Return the first of the points w + p, w + p/2, … at which the value falls enough, or None.
 
-    Where a fall would drown in the rounding of the value, the slope has to tell: it must not have turned as steep the
-    other way.
+    If rounding hides the decrease of the value, the slope decides: it must not have become as steep in the other
+    direction.
     """
     slope, noise = float(p @ e.gradient), ROUNDING * max(1.0, abs(e.value))
 

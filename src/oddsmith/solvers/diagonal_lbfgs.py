@@ -1,4 +1,4 @@
-"""Diagonally preconditioned L-BFGS, then Newton: for weights so many that a Hessian costs many gradients."""
+"""Diagonally preconditioned L-BFGS, then Newton: for so many weights that a Hessian costs many gradients."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from oddsmith.solvers.subsample_certificate import certify_from
 @SOLVERS.register("lbfgs")
 @dataclass(frozen=True)
 class DiagonalLBFGS:
-    """L-BFGS preconditioned by the columns' own curvature, then by Hessians, as few as will do.
+    """L-BFGS preconditioned by the curvature of each column, then by as few Hessians as possible.
 
-      1. Where columns hardly depend on each other, gradients alone lead to the optimum.
+      1. If columns are nearly independent, gradients alone reach the optimum.
       2. When progress stalls, the Hessian at that point becomes the preconditioner.
-      3. Newton's method adds the last digits and the certificate; without ``final_hessian``, gradients lead on until
-         the prior alone certifies the point.
+      3. Newton's method adds the last digits and the certificate; without ``final_hessian``, gradient steps continue
+         until the prior alone certifies the point.
 
-    With ``hessian_passes``, the passes for the gradient that a Hessian costs, the one at the start is the first
-    preconditioner: that of a table whose factors are codes. Cost: a pass an iteration, and a few Hessians
-    of O(P²) numbers.
+    With ``hessian_passes`` (the cost of a Hessian in gradient passes), the Hessian at the start, of a table whose
+    factors are codes, is the first preconditioner. Cost: one pass per iteration, and a few Hessians of O(P²) numbers.
     """
 
     watch_divergence: bool = True
@@ -75,16 +74,16 @@ class DiagonalLBFGS:
 
 
 Distance = Callable[[ObjectiveValue], float]
-"""How far a point is from where a search may end: there, at most 1."""
+"""Distance of a point from the end of a search, which is reached at 1."""
 
 
 def _newton_distance(preconditioner: Preconditioner) -> Distance:
-    """Return the distance from where one Newton step gives all digits."""
+    """Return the distance to the region where one Newton step gives full precision."""
     return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
 
 
 def _last_step_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
-    """Return the distance from where Newton's step is the last, and needs no evaluation to check it."""
+    """Return the distance to the region where the Newton step is the last and needs no evaluation."""
     settings = policy.POLICY
 
     def distance(e: ObjectiveValue) -> float:
@@ -92,13 +91,13 @@ def _last_step_distance(objective: Subsample, factor: Factor, tol: float) -> Dis
         decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
         change = objective.self_concordance * math.sqrt(float(p @ p))
         last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
-        return min(last, decrement / (settings.newton_digits * tol))  # there Newton's method takes no step
+        return min(last, decrement / (settings.newton_digits * tol))  # Newton's method takes no step there
 
     return distance
 
 
 def _gap_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
-    """Return the distance from where the curvature at an earlier point is likely to certify a point."""
+    """Return the distance to the region where the curvature at an earlier point is likely to certify."""
     margin = policy.POLICY.certificate_margin
     least = factor.smallest_eigenvalue
     rho = objective.self_concordance / math.sqrt(least) if least > 0.0 else np.inf
@@ -111,9 +110,9 @@ def _gap_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
 
 
 def _prior_distance(prior: Array, tol: float) -> Distance:
-    """Return the distance from where the prior, as a lower bound of the Hessian, is likely to certify a point.
+    """Return the distance to the region where the prior, as a lower bound of the Hessian, is likely to certify.
 
-    The intercepts, of which it knows nothing, are left to the certificate.
+    The certificate handles the intercepts, which have no prior.
     """
     margin = policy.POLICY.prior_margin
 
@@ -133,7 +132,7 @@ def _search(
     distance: Distance,
     hessian_passes: float,
 ) -> tuple[ObjectiveValue, bool]:
-    """Run L-BFGS while its end costs less than a Hessian; return the end, and whether the distance is at most 1."""
+    """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is at most 1."""
     few, (least, each) = policy.POLICY.diagonal_stall, policy.POLICY.diagonal_patience
     patience = hessian_passes or max(least, each * objective.size)
     distances: list[float] = []
@@ -151,10 +150,10 @@ def _search(
 
 
 def _predicted(e: ObjectiveValue, f: ObjectiveValue, hessian: Preconditioner) -> bool:
-    """Whether the objective fell from e to f about as the Hessian at e predicted.
+    """Whether the decrease of the objective from e to f agrees with the Hessian at e.
 
-    Where it did not (a few rows of enormous values, whose probabilities are 0 or 1 but for a narrow strip), Newton's
-    steps from the start, where all rows have curvature, are the surest.
+    If not (a few rows of enormous values, whose probabilities are 0 or 1 except in a narrow strip), Newton steps from
+    the start, where all rows have curvature, are the most reliable.
     """
     predicted, fall, trust = 0.5 * hessian.norm(e.gradient) ** 2, e.value - f.value, policy.POLICY.diagonal_trust
     return bool(trust * fall <= predicted <= fall / trust)

@@ -1,4 +1,4 @@
-"""The general methods, for any function: Newton–Raphson and gradient descent."""
+"""General methods for any function: Newton–Raphson and gradient descent."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Optimum(Table):
-    """Where a general method ended: the point, its value and gradient, whether it converged, and its path.
+    """The result of a general method: the point, its value and gradient, whether it converged, and its path.
 
-    ``x`` is a number if the start was one. ``path`` holds every point visited, one a row.
+    ``x`` is a number if the start was one. ``path`` contains every point visited, one per row.
     """
 
     x: Any
@@ -58,18 +58,18 @@ def newton_raphson(
 
     Each iteration
       1. evaluates gradient g and Hessian H at x,
-      2. solves H u = g (H may be indefinite: a maximum, minimum or saddle is found, whichever is near),
+      2. solves H u = g (H may be indefinite: the method finds a nearby maximum, minimum or saddle point),
       3. stops when ‖u‖ ≤ ``tol`` · (1 + ‖x‖),
       4. steps x ← x − u.
 
     Parameters
     ----------
     f : callable or None
-        The function; only reported, never needed.
+        The function; used for reporting only.
     gradient, hessian : callables
         First and second derivatives: numbers in one dimension, else a vector and a matrix.
     start : number or vector
-        Where to begin.
+        Starting point.
 
     >>> newton_raphson(lambda x: x**2 - 4 * x, lambda x: 2 * x - 4, lambda x: 2.0, start=10.0).x
     2.0
@@ -110,9 +110,9 @@ def gradient_descent(
     Each iteration
       1. evaluates the gradient g at x,
       2. stops when ‖g‖ ≤ ``tol``,
-      3. steps x ← x − η g, with η = ``step_size``, or found by backtracking when it is None.
+      3. steps x ← x − η g, with η = ``step_size``, or by backtracking if it is None.
 
-    For a maximum pass −f and −gradient.
+    For a maximum, pass −f and −gradient.
 
     >>> result = gradient_descent(lambda x: (x - 2) ** 2, lambda x: 2 * (x - 2), start=10.0, step_size=0.25)
     >>> round(result.x, 6), result.converged

@@ -24,10 +24,10 @@ class Gradient:
       1. evaluates value and gradient g (one pass over the data),
       2. chooses the step η: the given ``step_size`` (of the mean objective, as in lectures), or the secant
          (Barzilai–Borwein) step shortened until the objective falls below its recent maximum,
-      3. stops when the certificate, asked each time the gradient has fallen tenfold, is within ``tol``.
+      3. stops when the certificate, computed each time the gradient has fallen tenfold, is within ``tol``.
 
-    A model gives it centred and scaled columns, and the null model as its start, so units do not matter to it.
-    `oddsmith.lectures.algorithms.batch_gradient` is the method as lectures write it.
+    A model passes it centred and scaled columns and starts at the null model, so the units of columns do not matter.
+    `oddsmith.lectures.algorithms.batch_gradient` is the textbook version.
 
     >>> Gradient(step_size=0.1)
     Gradient(step_size=0.1, memory=8, name='gradient')

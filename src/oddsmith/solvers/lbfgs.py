@@ -1,4 +1,4 @@
-"""L-BFGS: quasi-Newton steps that need gradients only, from a first guess of the Hessian."""
+"""L-BFGS: quasi-Newton steps from gradients and an initial guess of the Hessian."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pairs = list[Pair]
 
 
 def gradient_only(norms: list[float]) -> int:
-    """Ask for the gradient alone."""
+    """Request the gradient only."""
     return 1
 
 
@@ -36,18 +36,17 @@ def lbfgs(
     rounding: float = 8.0 * EPS,
     memory: int | None = None,
 ) -> ObjectiveValue:
-    """Return the end of L-BFGS from ``x`` with ``preconditioner`` as the first guess of the Hessian.
+    """Run L-BFGS from ``x`` with ``preconditioner`` as the initial Hessian, and return the last evaluation.
 
     Each iteration
-      1. stops where ``close`` says so,
+      1. stops if ``close`` returns true,
       2. computes the direction by the two-loop recursion over the last pairs,
-      3. shortens the step until the objective falls; where steps must be shortened again and again, it gives up,
+      3. shortens the step until the objective falls; if steps must be shortened repeatedly, it gives up,
       4. keeps the step and the change of the gradient, if the curvature along it is positive.
 
-    Weights and gradients may be arrays or tensors. ``order`` of the norms of the gradient so far says what the next
-    evaluation is asked for. ``pairs`` are those that are known before, and those that are found are added to them.
-    ``rounding`` is that of the objective's value, relative to it. ``memory`` is how many pairs are kept (default: the
-    policy's).
+    Weights and gradients may be arrays or tensors. ``order`` maps the gradient norms so far to the order of the next
+    evaluation. ``pairs`` holds known pairs, to which new ones are added. ``rounding`` is the relative rounding error of
+    the objective. ``memory`` is the number of pairs kept (default: the policy's).
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
@@ -88,10 +87,10 @@ def two_loop(
     norm: Callable[[Array], float] | None = None,
     dot: Callable[[Array, Array], float | Array] = matmul,
 ) -> Array:
-    """Return the L-BFGS direction H⁻¹ g, where ``solve`` applies the inverse of a first guess of the Hessian.
+    """Return the L-BFGS direction H⁻¹ g, where ``solve`` applies the inverse of an initial Hessian.
 
-    With ``norm`` (that of the inverse) the last pair gives the guess its length. Of many problems at once, a row each,
-    ``dot`` gives a column of products.
+    With ``norm`` (of the inverse), the last pair scales the initial Hessian. For many problems at once, one per row,
+    ``dot`` returns a column of products.
 
     >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]), 4.0)], lambda q: q).tolist()
     [0.5]

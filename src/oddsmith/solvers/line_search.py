@@ -1,4 +1,4 @@
-"""Backtracking: the one line search of every solver."""
+"""Backtracking, the line search of all solvers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def line_search(
 ) -> tuple[ObjectiveValue, float] | None:
     """Return the first of the points w − p, w − p/2, … at which the objective falls enough (Armijo), or None.
 
-    ``slope`` is gᵀp > 0. A fall smaller than the (relative) rounding counts as one, or the last steps would be refused.
+    ``slope`` is gᵀp > 0. A change within the (relative) rounding error is accepted, or the last steps would be refused.
     """
     noise, armijo = rounding * abs(e.value), policy.POLICY.armijo
 

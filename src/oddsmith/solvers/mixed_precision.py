@@ -1,4 +1,4 @@
-"""Mixed-precision refinement: searches on rows of half precision, corrected by a few exact gradients."""
+"""Mixed-precision refinement: searches on rows in half precision, corrected by a few exact gradients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def refine(
     """Return the evaluation near the optimum, found in low precision with few passes over the exact rows.
 
     1. The pass over the exact rows that packs them into half precision gives the gradient at the start.
-    2. The difference between the exact gradient and that in low precision is added to the latter: the optimum that is
-       found comes closer by a factor of hundreds each time.
-    3. Near it, the subsample's Hessian becomes the preconditioner; or its diagonal, where columns do not depend on each
-       other. If the optimum would not come close enough from the start, the exact gradient is taken here, too.
+    2. The difference between the exact and the low-precision gradient is added to the latter: each correction brings
+       the optimum closer by a factor of hundreds.
+    3. Near it, the subsample's Hessian becomes the preconditioner, or its diagonal if columns are independent. If the
+       start was not close enough, the exact gradient is evaluated here, too.
     """
     settings = policy.POLICY
     pairs: Pairs = []
@@ -104,7 +104,7 @@ def _search(
     pairs: Pairs,
     goal: Callable[[ObjectiveValue], float],
 ) -> tuple[Array, bool]:
-    """Return where the gradient is as small as the goal, and whether that was found in a few steps."""
+    """Return a point whose gradient meets the goal, and whether a few steps were enough."""
     preconditioner, settings = certificate.preconditioner, policy.POLICY
 
     def reached(e: ObjectiveValue) -> bool:

@@ -26,12 +26,12 @@ class Newton:
       3. stops when p is below ``tol`` in units of the weights' own standard errors (√(gᵀp) ≤ tol / 100:
          convergence is quadratic, and the next-to-last step would leave fewer digits than R prints),
       4. shortens the step until the objective falls,
-      5. takes the last step unchecked, where it is sure to end at the optimum and to leave the Hessian as it is.
+      5. takes the last step unchecked, if it is certain to end at the optimum with nearly the same Hessian.
 
-    Cost: one pass and O(M³) an iteration. It returns early, as ``diverging``, when the decrements fall by the
-    constant ratio that separated classes produce, so that the caller can look into it. ``stop`` is a
-    larger decrement to stop at, for a subsample whose own error is larger still. Without ``strict`` it ends as soon as
-    the certificate is within ``tol`` of the objective.
+    Cost: one pass and O(M³) an iteration. It returns early, as ``diverging``, when the decrements fall by the constant
+    ratio typical of separated classes, so that the caller can check for separation. ``stop`` is a larger decrement at
+    which to stop, for a subsample with a larger sampling error. Without ``strict``, it ends as soon as the certificate
+    is within ``tol`` of the objective.
     """
 
     watch_divergence: bool = True
@@ -76,7 +76,7 @@ class Newton:
     def _last_step(
         self, objective: Objective, e: ObjectiveValue, factor: Factor, p: Array, tol: float
     ) -> tuple[ObjectiveValue, Certificate] | None:
-        """Return the end of a fit and its certificate, if one more step is sure to be the last."""
+        """Return the end of a fit and its certificate, if the next step is certain to be the last."""
         if self.strict:
             change = objective.self_concordance * math.sqrt(float(p @ p))
             is_last = change <= policy.POLICY.same_activation
@@ -91,7 +91,7 @@ class Newton:
 
 
 def definite_factor(objective: Objective, e: ObjectiveValue) -> tuple[Factor, bool]:
-    """Return the factor of the Hessian, or of the expected one where that is not positive definite, and which it is."""
+    """Return the factor of the Hessian, or of the expected one if that is not positive definite, and which it is."""
     factor = e.factor()
     if objective.canonical or factor.complete:
         return factor, True
@@ -101,10 +101,10 @@ def definite_factor(objective: Objective, e: ObjectiveValue) -> tuple[Factor, bo
 def unchecked_newton_step(
     objective: Objective, e: ObjectiveValue, factor: Factor, tol: float
 ) -> tuple[ObjectiveValue, Certificate]:
-    """Take a Newton step without a pass to check it: self-concordance says how little is left.
+    """Take a Newton step without an evaluation: self-concordance bounds the remaining decrement.
 
-    A step of decrement λ leaves one of at most e^(ρλ) ρλ²/2. Where that proves nothing the point itself is returned
-    with its own certificate.
+    A step of decrement λ leaves at most e^(ρλ) ρλ²/2. If that proves nothing, return the point itself with its own
+    certificate.
     """
     certificate = certify(objective, e, tol, factor)
     bound = decrement_bound(factor, e, objective)
@@ -124,7 +124,7 @@ def unchecked_newton_step(
 def continue_with_newton(
     newton: Newton, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
 ) -> SolverResult:
-    """Go on with Newton's method, its iterations appended to those recorded (of which its start may be the last)."""
+    """Continue with Newton's method, appending its iterations to the record (which may end with its start)."""
     result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
     if recorder.last is w:
         recorder.records.pop()
@@ -134,7 +134,7 @@ def continue_with_newton(
 
 
 def looks_separated(decrements: list[float]) -> bool:
-    """Whether the squared decrements fall by about 1/e again and again, as they do when weights run away.
+    """Whether the squared decrements repeatedly fall by about 1/e, as they do when weights diverge.
 
     >>> looks_separated([1.0, 0.5, 0.3, 0.18, 0.11, 0.067]), looks_separated([1.0, 0.1, 1e-3, 1e-7])
     (True, False)

@@ -1,4 +1,4 @@
-"""Which way a likelihood is fitted, decided before a row is read: facts about the problem → stages with their cost.
+"""The choice of algorithm for a likelihood, before a row is read: facts about the problem → stages with their cost.
 
 ``plan(facts, machine, policy)`` is pure. All thresholds are in `Policy`.
 """
@@ -27,12 +27,12 @@ Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table", "devic
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of a problem before it is solved.
+    """The facts known about a problem before it is solved.
 
-    ``elements`` are the numbers that a pass reads (four for each non-zero of sparse rows). ``drawn_rows`` is the size
-    of a sample that was drawn from rows which are not in memory. ``sample_shows_columns`` says that a sample of the
-    rows shows every column, rare levels included. ``eliminated`` is the number of levels of a factor whose block of the
-    Hessian is a diagonal.
+    ``elements`` counts the numbers that a pass reads (four for each nonzero of sparse rows). ``drawn_rows`` is the size
+    of a sample drawn from rows that are not in memory. ``sample_shows_columns`` says whether every column, rare levels
+    included, is nonzero in a sample of the rows. ``eliminated`` is the number of levels of a factor whose block of the
+    Hessian is diagonal.
     """
 
     n_rows: int
@@ -64,16 +64,16 @@ class Facts:
 
     @property
     def size(self) -> float:
-        """Numbers that a pass reads."""
+        """Number of elements that a pass reads."""
         return float(self.n_rows) * self.n_columns if self.elements is None else self.elements
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A few rates of the machine: what a plan's cost is computed from, measured on two cores of a server.
+    """Throughputs of the machine for estimating the cost of a plan, measured on two cores of a server.
 
-    Links other than the logit are evaluated in NumPy, slower than the compiled kernels by the factor given;
-    ``fit_seconds`` and ``pass_seconds`` are what a fit and a pass take however few rows there are.
+    Links other than the logit are evaluated in NumPy, slower than the compiled kernels by the given factor;
+    ``fit_seconds`` and ``pass_seconds`` are the overheads of a fit and a pass.
     """
 
     memory: float = 8e9
@@ -89,7 +89,7 @@ class Machine:
 
     @classmethod
     def here(cls, *, half_precision: bool = False) -> Machine:
-        """Return this machine, with the memory that is available now."""
+        """Return this machine, with the currently available memory."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(memory=_available_memory(int(time.monotonic())), cores=cores, half_precision=half_precision)
 
@@ -98,15 +98,15 @@ class Machine:
 def _physical_memory() -> float:
     try:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):  # a system that does not say
+    except (ValueError, OSError, AttributeError):  # the system does not provide it
         return 8e9
 
 
 @lru_cache(maxsize=1)
 def _available_memory(second: int) -> float:
-    """Return the memory that can be had without swapping, in bytes: of the machine, and of the container if any.
+    """Return the memory available without swapping, in bytes, for the machine and its container, if any.
 
-    It is looked up once a ``second``: that takes as long as some iterations on a small table.
+    The lookup is cached for a ``second``: it takes as long as several iterations on a small table.
     """
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
@@ -122,7 +122,7 @@ def _available_memory(second: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A solver on some rows: how many it reads, how often, and what that costs."""
+    """A solver on some rows: how many it reads, how often, and at what cost."""
 
     solver: str
     rows: int
@@ -150,12 +150,12 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Expected time, give or take a factor of two."""
+        """Expected time, within a factor of two."""
         return Machine.fit_seconds + sum(stage.seconds for stage in self.stages)
 
     @property
     def memory(self) -> float:
-        """Expected peak of memory above the data, in bytes."""
+        """Expected peak memory besides the data, in bytes."""
         return max(stage.memory for stage in self.stages)
 
     def __str__(self) -> str:
@@ -172,15 +172,15 @@ class Plan:
 
 def _duration(seconds: float) -> str:
     if seconds < 1.0:
-        return f"{max(1.0, 1e3 * seconds):.0f} ms"
+        return f"{1e3 * seconds:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 120.0 else f"{seconds / 60.0:.0f} min"
 
 
 def plan(facts: Facts, machine: Machine, policy: Policy | None = None) -> Plan:
-    """Return the stages by which a likelihood is fitted, with their cost.
+    """Return the stages for fitting a likelihood, with their cost.
 
-    A plan that would not fit into the machine's memory is replaced by one that forms no Hessian; if that does not fit
-    either, it is refused. ``policy=None`` is the policy in force.
+    A plan that exceeds the machine's memory is replaced by one that forms no Hessian; if that does not fit either, it
+    is refused. ``policy=None`` is the current policy.
     """
     planner = Planner(facts, machine, policy or in_force.POLICY)
     chosen = planner.choose()
@@ -188,8 +188,8 @@ def plan(facts: Facts, machine: Machine, policy: Policy | None = None) -> Plan:
         chosen = planner.truncated_newton("since a Hessian would not fit into memory")
     if chosen.memory > machine.memory:
         raise InvalidInputError(
-            f"A fit of {facts.n_weights:,} weights needs about {chosen.memory / 1e6:,.1f} MB above the data, and "
-            f"{machine.memory / 1e6:,.1f} MB of memory are available. Use fewer columns or levels."
+            f"A fit of {facts.n_weights:,} weights needs about {chosen.memory / 1e6:,.1f} MB besides the data, but "
+            f"only {machine.memory / 1e6:,.1f} MB of memory are available. Use fewer columns or levels."
         )
     return chosen
 
@@ -204,13 +204,13 @@ NAMES = {
     "firth": ("Fisher scoring", 20.0),
     "proximal-newton": ("proximal Newton", 8.0),
 }
-"""Registered name of a solver → what its stage is called, and the iterations that it is expected to take."""
+"""Registered name of a solver → name of its stage, and expected number of iterations."""
 FORM_HESSIANS = frozenset({"newton", "lbfgs", "subsampled", "firth"})
-"""Solvers that form the Hessian of all weights however many these are."""
+"""Solvers that form the Hessian of all weights, whatever their number."""
 
 
 def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = "as asked for") -> Plan:
-    """Return the plan of one solver on all rows; refuse one whose Hessian would not fit into the machine's memory."""
+    """Return the plan of one solver on all rows; refuse it if the Hessian exceeds the machine's memory."""
     planner = Planner(facts, machine, in_force.POLICY)
     name, iterations = NAMES.get(solver.name, (str(solver.name), 20.0))
     many = facts.n_weights > planner.policy.largest_hessian
@@ -220,17 +220,17 @@ def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = 
     if many and needed > machine.memory:
         raise InvalidInputError(
             f"solver={solver.name!r} forms a Hessian of {facts.n_weights:,} weights, which needs about "
-            f"{needed / 1e6:,.0f} MB, and {machine.memory / 1e6:,.0f} MB of memory are available. Use solver='auto' or "
-            "solver='truncated-newton', which form none, or fewer columns or levels."
+            f"{needed / 1e6:,.0f} MB, but only {machine.memory / 1e6:,.0f} MB of memory are available. Use "
+            "solver='auto' or solver='truncated-newton', which form none, or fewer columns or levels."
         )
     return Plan((stage,), reason, iterations, solver)
 
 
 def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
-    """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows, if there is one, then on all."""
+    """Return the plan of a fit with a LaplacePrior: on a ``sample`` of the rows, if there is one, then on all."""
     planner = Planner(facts, machine, in_force.POLICY)
     rows, weights, name = facts.n_rows, facts.n_weights, NAMES["proximal-newton"][0]
-    solver = Newton(name="proximal-newton")  # it has the name alone: the fit has its own way
+    solver = Newton(name="proximal-newton")  # only the name is used: the fit has its own algorithm
     if weights > planner.policy.sparse_hessian:
         stage = planner.stage(f"{name} on working sets of columns", rows, 30)
         return Plan((stage,), f"since most of {weights:,} weights will be zero", 30, solver)
@@ -243,7 +243,7 @@ def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Chooses among the plans for some facts: each question about them is a property, each plan a method."""
+    """Chooses the plan for some facts: each condition is a property, each plan a method."""
 
     facts: Facts
     machine: Machine
@@ -280,7 +280,7 @@ class Planner:
         return Plan((stage,), f"since a Hessian of {weights:,} weights costs little", 7, Newton(watch_divergence=flat))
 
     def on_device(self) -> Plan:
-        """Return the plan for rows on a device: its solver where that serves, else Newton's method by folds there."""
+        """Return the plan for rows on a device: the device solver if it applies, else Newton's method by folds."""
         from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax, device_sizes
 
         facts, flat, n = self.facts, not self.facts.has_prior, self.facts.n_rows
@@ -301,7 +301,7 @@ class Planner:
 
     @property
     def large(self) -> bool:
-        """Whether the table is large: it is read as few times as can be."""
+        """Whether the table is so large that the number of passes should be minimal."""
         return self.facts.size >= self.policy.large_elements
 
     @property
@@ -311,21 +311,21 @@ class Planner:
 
     @property
     def drawn_is_representative(self) -> bool:
-        """Whether a sample that was drawn from files shows every column, with rows enough for each weight."""
+        """Whether a sample drawn from files shows every column, with enough rows for each weight."""
         rows = self.policy.drawn_rows_per_weight * self.facts.n_weights
         return self.facts.sample_shows_columns and (self.facts.drawn_rows or 0) >= rows
 
     @property
     def can_subsample(self) -> bool:
-        """Whether a subsample can be had and says something of all rows."""
+        """Whether a subsample is possible and representative of all rows."""
         there = self.facts.in_memory or self.facts.drawn_rows is not None
         return there and not self.facts.has_offset and self.facts.link == "logit"
 
     @property
     def tall(self) -> bool:
-        """Whether rows are so many that all of them are read near the optimum only.
+        """Whether there are so many rows that all of them are read only near the optimum.
 
-        A Hessian of all rows is costly where weights are many; but few rows for each must show every column.
+        A Hessian of all rows is costly with many weights; but a few rows per weight must show every column.
         """
         facts, settings = self.facts, self.policy
         narrow = not facts.has_prior or facts.n_weights <= settings.many_weights or not facts.sample_shows_columns
@@ -334,14 +334,14 @@ class Planner:
 
     @property
     def wide_and_sparse(self) -> bool:
-        """Whether rows are sparse and weights so many that products with the Hessian cost far less than forming it."""
+        """Whether rows are sparse with so many weights that Hessian products cost far less than forming the Hessian."""
         facts = self.facts
         plain = facts.has_prior and facts.link == "logit" and facts.in_memory and facts.storage in ("sparse", "table")
         return plain and facts.n_columns > self.policy.sparse_columns
 
     @property
     def hessian_dominates(self) -> bool:
-        """Whether a pass with the Hessian takes as long as several for the gradient, and those lead to an optimum."""
+        """Whether a pass with the Hessian takes as long as several gradient passes, which also reach an optimum."""
         facts, settings, weights = self.facts, self.policy, self.facts.n_weights
         if not facts.in_memory or facts.link != "logit" or weights <= settings.gradient_weights:
             return False
@@ -350,7 +350,7 @@ class Planner:
 
     @property
     def defers_hessian(self) -> bool:
-        """Whether the Hessian of the optimum takes so long that it is formed only when it is asked for."""
+        """Whether the Hessian at the optimum is so expensive that it is formed only on demand."""
         facts = self.facts
         products = facts.n_rows * float(facts.n_weights) ** 2
         return facts.has_prior and not facts.whitened and products >= self.policy.deferred_products
@@ -364,7 +364,7 @@ class Planner:
 
     @property
     def has_low_precision(self) -> bool:
-        """Whether a copy in half precision can be made, and pays."""
+        """Whether a copy in half precision is possible and worthwhile."""
         facts, settings = self.facts, self.policy
         rows = facts.in_memory and facts.storage == "dense" and facts.itemsize == 8 and self.large
         # Without an intercept columns are not centred: half precision may see their mean alone.
@@ -395,7 +395,7 @@ class Planner:
 
     @property
     def narrow_table(self) -> bool:
-        """Whether the rows are a table of two classes with factors, whose Hessian is formed whole."""
+        """Whether the rows are a table of two classes with factors whose full Hessian is formed."""
         facts = self.facts
         whole = facts.in_memory or facts.drawn_rows is None  # a pass over files is costly: begin on the sample
         narrow = facts.n_classes == 2 and facts.n_columns < self.policy.sparse_columns
@@ -436,7 +436,7 @@ class Planner:
         return Plan(tuple(stages), f"since with {rows_each} a subsample comes near the optimum", passes, solver)
 
     def _subsample_stages(self, solver: SubsampledQuasiNewton, small: int, large: int) -> tuple[list[Stage], float]:
-        """Return the stages before all rows are read, and the passes over all rows that are expected."""
+        """Return the stages before all rows are read, and the expected passes over all rows."""
         start, n = self.policy.batch_start * small, self.facts.n_rows
         passes = (5.0 if self.small_table else 3.0) + solver.polish
         if solver.batches and large > 2 * start:
@@ -450,7 +450,7 @@ class Planner:
         return [self._first_stage(large)], passes
 
     def _first_stage(self, rows: int) -> Stage:
-        """Return the stage on the first subsample: with a prior and many weights one Hessian must do."""
+        """Return the stage on the first subsample; with a prior and many weights, it uses a single Hessian."""
         if self.facts.has_prior and self.facts.n_weights > self.policy.many_weights:
             return self.stage("L-BFGS", rows, 10, hessians=1)
         return self.stage("Newton", rows, 6, hessians=6)
@@ -465,7 +465,7 @@ class Planner:
         return Plan((start, self.stage("Newton", n, 4, hessians=4)), reason, 4, solver)
 
     def stage(self, solver: str, rows: int, iterations: float, *, hessians: float = 0.0) -> Stage:
-        """Return a stage with its cost: reading, products for the Hessians, and the memory of what is formed."""
+        """Return a stage with its cost: reading, products for the Hessians, and memory."""
         facts, machine, weights = self.facts, self.machine, float(self.facts.n_weights)
         share, classes = rows / max(1, facts.n_rows), facts.n_classes - 1
         cores = 1 if facts.size * classes <= self.policy.one_thread_elements else machine.cores

@@ -1,8 +1,8 @@
 """Every threshold of the solvers and of the plan, each with the reason or the measurement that chose it.
 
-Times in the remarks are those of one machine with two cores, least of several runs; names are those of the cases in
-``benchmarks/``. "Work" is that of ``python -m benchmarks.policy``, which halves and doubles each threshold. A remark is
-for all constants above it that have none.
+Times in the remarks were measured on one machine with two cores, minimum of several runs; names refer to cases in
+``benchmarks/``. "Work" refers to ``python -m benchmarks.policy``, which halves and doubles each threshold. A remark
+applies to all constants above it that have none.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from oddsmith.errors import InvalidInputError
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What decides between ways of fitting, and how far each stage goes.
+    """The thresholds that choose between algorithms and end their stages.
 
-    It affects speed, not the optimum; `largest_hessian` also decides which fits have standard errors.
+    They affect speed, not the optimum; `largest_hessian` also determines which fits have standard errors.
     """
 
     # Storage and coordinates.
     large_elements: float = 1_500_000
-    """Numbers from which a table counts as large: centre and scale come from a sample, and the fit begins on one."""
+    """Size from which a table counts as large: centre and scale come from a sample, and the fit starts on one."""
     coordinate_rows: int = 4000
-    """Rows that give centre and scale of large data; any near ones will do (dense-100: 1 ms instead of 40)."""
+    """Rows for centre and scale of large data; approximate values suffice (dense-100: 1 ms instead of 40)."""
     coordinate_elements: int = 400_000
     """Numbers of those rows; of 500 columns half the rows gave the same number of iterations."""
     shown_rows: int = 8
-    """Rows off a column's commonest value that a sample must have to speak for it: fewer misled 1 fit in 20."""
+    """Rows that must differ from a column's commonest value for a sample to represent it: fewer misled 1 fit in 20."""
     one_thread_products: float = 2e7
     """Products for a Hessian that one thread sums as fast as two (growth-n, 4,000 × 40)."""
     one_thread_elements: float = 1e6
     """Numbers, times classes, that one thread reads as fast as two (4,000 × 160: 0.29 ms against 0.40)."""
     far_center: float = 1e4
-    """A column whose mean is so many standard deviations from zero is centred before it is summed, sparse or not: its
-    sums would lose eight digits."""
+    """Distance of a column's mean from zero, in standard deviations, from which it is centred before summing, sparse or
+    not: its sums would lose eight digits."""
     small_slices: int = 4
     """Slices of a small table on several threads; eight were 5% slower at 70,000 × 20."""
 
@@ -47,10 +47,12 @@ class Policy:
     """Products of a Hessian (rows × weights²) up to which every proximal Newton step forms one: some milliseconds."""
     sparse_rows_per_weight: int = 20
     """Rows for each weight from which a sample is a start for a fit under a LaplacePrior."""
-    sparse_batch: int = 8
-    """Scales of a path that advance together where a pass over the rows is long."""
+    sparse_stride: int = 8
+    """Where a pass over the rows is long, every so many scales of a path begin; the others begin between them."""
+    sparse_batch_bytes: float = 1e8
+    """Memory for the Hessians of scales that advance together."""
     sparse_batch_rounds: int = 12
-    """Passes of a batch before its slower points go on alone."""
+    """Passes after which a scale goes on alone."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
     eliminated_columns: int = 200
@@ -76,10 +78,10 @@ class Policy:
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
     deferred_products: float = 2e8
-    """Products from which the Hessian of a fit with a prior is formed only when it is asked for: it would take longer
-    than the fit (1,000 × 1,000: 160 → 40 ms)."""
+    """Products from which the Hessian of a fit with a prior is formed only on demand: it would take longer than the fit
+    (1,000 × 1,000: 160 → 40 ms)."""
     gradient_rows_per_weight: int = 4
-    """Without a prior, fewer rows for each weight are likely to be separated, and Newton's steps tell that best."""
+    """Without a prior, fewer rows per weight are likely to be separated, which Newton's method detects best."""
     rows_per_weight: int = 60
     """Rows for each weight from which a large table begins on a subsample (dense-20: 101 → 54 ms)."""
     rows_per_weight_wide: int = 8
@@ -108,7 +110,7 @@ class Policy:
     subsample_least_per_weight: int = 10
     """Rows for each weight that the larger subsample has in any case: below, its Hessian is mostly noise."""
     noisy_rows_per_weight: int = 40
-    """With fewer rows for each weight, correlations are shrunk by what chance explains of them."""
+    """With fewer rows per weight, correlations are shrunk by their noise."""
     sampling_error: float = 0.1
     """How far a search on a subsample goes, in units of the distance between its optimum and that of all rows (half or
     twice of it: 0.9 to 1.06 of the work)."""
@@ -146,7 +148,7 @@ class Policy:
     """A certificate is tried once the preconditioner predicts a gap of the tolerance, times this over the subsample's
     fraction: it misses by no more than that."""
     misleading: float = 1.5
-    """Growth of the objective that tells of rows which the subsample did not show (with 0.75 every subsample misleads:
+    """Growth of the objective that indicates rows not represented by the subsample (with 0.75 every subsample misleads:
     1.1 to 1.5 times the work)."""
 
     # Progressive batching.
@@ -158,11 +160,11 @@ class Policy:
     batch_last: float = 0.5
     """With more of the rows than this, all others are one batch."""
     batch_excess: float = 0.25
-    """What batches may have more than the subsample that they replace: they are read in place, without a copy."""
+    """Factor by which batches may exceed the subsample that they replace: they are read in place, without a copy."""
     batch_gradient: float = 8.0
-    """A batch whose squared gradient is so many times what chance explains is unlike the rows before it."""
+    """Factor by which a batch's squared gradient may exceed its expectation before it counts as different."""
     batch_curvature: tuple[float, float] = (0.25, 4.0)
-    """Curvature of a batch against the subsample's, in any direction; beyond that rows repeat themselves."""
+    """Limits of a batch's curvature relative to the subsample's, in any direction; beyond, rows are repetitive."""
     whole_rows_per_weight: int = 28_000
     whole_fraction: float = 0.35
     whole_least: float = 0.15
@@ -183,7 +185,7 @@ class Policy:
     """Standard errors per weight from the optimum at which the Hessian is nearly that of the optimum, of two classes
     and of more (softmax-10: 15 → 11 low-precision passes with 1.0 instead of 0.05)."""
     half_progress: float = 0.2
-    """What a low-precision search may leave of the exact gradient."""
+    """Share of the exact gradient that a low-precision search may leave."""
     half_iterations: int = 25
     half_rounding: float = 1e-7
     """Relative rounding of a sum over half-precision rows, with room to spare."""
@@ -231,16 +233,18 @@ class Policy:
 
     # L-BFGS and Newton.
     newton_digits: float = 0.01
-    """Newton stops at this part of the tolerance, in standard errors: R prints the digits that it leaves."""
+    """Newton stops at this share of the tolerance, in standard errors, so that all digits that R prints are correct."""
     separated_ratios: tuple[float, float] = (0.15, 0.75)
-    """Ratios of squared decrements, four times in a row, that tell of separated classes: theory says 1/e."""
+    """Range of the ratio of squared decrements, four times in a row, that indicates separated classes: theory says
+    1/e."""
     memory: int = 10
     halvings: int = 12
-    """Halvings of steps, in all, after which L-BFGS is given up: its preconditioner is wrong."""
+    """Total number of step halvings after which L-BFGS is given up, because its preconditioner is wrong."""
     armijo: float = 1e-4
     smallest_step: float = 2.0**-30
     same_activation: float = 1e-9
-    """A step that changes activations by no more leaves the Hessian as it is, to nine digits: no pass checks it."""
+    """Change of activations up to which a step leaves the Hessian unchanged to nine digits, so that no pass checks
+    it."""
     diagonal_iterations: int = 40
     diagonal_stall: int = 4
     diagonal_patience: tuple[int, float] = (30, 0.1)
@@ -258,7 +262,7 @@ class Policy:
     near_objective: float = 1e-2
     """Squared decrement, in units of the objective, from which truncated Newton tries certificates."""
     cg_products: int = 250
-    """Most products for one step: after so many the step is taken as it is."""
+    """Maximum number of products for one step."""
     cg_tolerance: tuple[float, float] = (0.3, 0.01)
     """Residual to which truncated Newton solves for a step, far from the optimum and near it."""
     certificate_products: int = 20
@@ -267,7 +271,7 @@ class Policy:
     bound_products: int = 500
     """Residual, and most products, of an estimate of the decrement where nothing bounds the Hessian."""
     narrow_change: float = 0.2
-    """Activations that change by no more leave most of the curvature: it is not worth looking up by how much."""
+    """Change of activations up to which most of the curvature remains, so that it is not computed exactly."""
 
     def __post_init__(self) -> None:
         if not self.batch_ratio > 1.0:
@@ -275,4 +279,4 @@ class Policy:
 
 
 POLICY = Policy()
-"""The policy in force."""
+"""The current policy."""

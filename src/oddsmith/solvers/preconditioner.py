@@ -1,4 +1,4 @@
-"""Matrices that are close to a Hessian and easily solved with."""
+"""Preconditioners: matrices close to a Hessian that are easy to solve with."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from oddsmith.numerics import EPS, Array
 
 LEAST = 1e-6
-"""Share of a diagonal that is left when the intercept is eliminated: what is below may be rounding."""
+"""Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors."""
 
 
 @dataclass(frozen=True)
 class InterceptPreconditioner:
-    """A Hessian with its intercepts eliminated, and the rest taken as diagonal.
+    """A Hessian with its intercepts eliminated and the rest approximated by its diagonal.
 
-    Weights of columns that are not centred pull at the intercept all together; the ``shift`` (C × M) that each of them
-    gives to it, one for one, is taken out of the way. ``rest`` (C × (M + 1)) is the diagonal that is left, with the
-    curvature of the intercepts in its first column; ``cross`` (C × M) is the Hessian's row of each intercept.
+    Weights of uncentred columns are coupled to the intercept; eliminating it removes the ``shift`` (C × M) that each of
+    them causes. ``rest`` (C × (M + 1)) is the remaining diagonal, with the curvature of the intercepts in its first
+    column; ``cross`` (C × M) is the Hessian's row of each intercept.
 
     >>> diagonal, cross = np.array([[4.0, 9.0]]), np.array([[2.0]])
     >>> InterceptPreconditioner.of(diagonal, cross).solve(np.array([6.0, 11.0])).round(12).tolist()
@@ -31,7 +31,7 @@ class InterceptPreconditioner:
 
     @classmethod
     def of(cls, diagonal: Array, cross: Array) -> InterceptPreconditioner:
-        """Return it for a Hessian's diagonal (C × (M + 1)) and its rows of the intercepts (C × M)."""
+        """Build it from a Hessian's diagonal (C × (M + 1)) and its rows of the intercepts (C × M)."""
         diagonal = np.maximum(diagonal, EPS)
         first, others = diagonal[:, :1], diagonal[:, 1:]
         shift = cross / first
@@ -50,7 +50,7 @@ class InterceptPreconditioner:
 
 
 class KroneckerSumPreconditioner:
-    """Columns that do not depend on each other: ``A = B ⊗ 1 + 1 ⊗ diag(d)``, B (C × C) between the classes.
+    """Independent columns: ``A = B ⊗ 1 + 1 ⊗ diag(d)``, with B (C × C) between the classes.
 
     >>> KroneckerSumPreconditioner(np.array([[4.0]]), np.array([0.0, 4.0])).solve(np.array([8.0, 4.0])).tolist()
     [2.0, 0.5]

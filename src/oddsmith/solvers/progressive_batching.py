@@ -1,4 +1,4 @@
-"""Progressive batching: batches of rows that grow, with an update after each batch."""
+"""Progressive batching: growing batches of rows, with an update after each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oddsmith.solvers.base import ObjectiveValue, Preconditioner, Subsample, Sub
 
 
 class Start(NamedTuple):
-    """A point near the optimum; a subsample, its evaluation near there, and a preconditioner made of it."""
+    """A point near the optimum; a subsample, its evaluation nearby, and a preconditioner from it."""
 
     x: Array
     sample: Subsample
@@ -24,16 +24,16 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchSchedule:
-    """The ends of batches, as fractions of the rows, and which batch's Hessian is formed: the last, or all are seen."""
+    """The ends of batches, as fractions of the rows, and the batch whose Hessian is formed."""
 
     ends: tuple[float, ...]
     formed: int
 
     @classmethod
     def whole_pass(cls, n_rows: int, size: int, sample: float, settings: policy.Policy) -> BatchSchedule | None:
-        """Return a schedule in which all rows are seen and the Hessian of some saves a pass, None where none pays.
+        """Return a schedule that reads all rows, in which the Hessian of some saves a pass; None if not worthwhile.
 
-        It pays where rows are very many for their weights.
+        It is worthwhile with very many rows per weight.
 
         >>> [BatchSchedule.whole_pass(n, 21, 0.01, policy.POLICY) is None for n in (2_000_000, 1_000_000)]
         [False, True]
@@ -47,7 +47,7 @@ class BatchSchedule:
 
     @classmethod
     def growing(cls, sample: float, formed: float, *, whole: bool = False) -> BatchSchedule:
-        """Return a schedule for the fractions of the rows that a subsample has, and the batch whose Hessian is formed.
+        """Return a schedule for the fraction of rows in a subsample and the batch whose Hessian is formed.
 
         >>> BatchSchedule.growing(0.02, 0.2, whole=True)
         BatchSchedule(ends=(0.02, 0.06, 0.26, 1.0), formed=2)
@@ -68,15 +68,16 @@ class BatchSchedule:
 
 
 def progressive_batches(objective: Subsampled, schedule: BatchSchedule, start: Start) -> Start | None:
-    """Return a point nearer to the optimum, after batches of rows were seen once; None if they are unlike the start.
+    """Return a point nearer to the optimum after one pass over batches of rows; None if they differ from the start.
 
-    A gradient g at x, scaled up to all rows, puts the optimum of a batch at x − H⁻¹g, and that of several at their
-    mean, as far as H is right: its error counts by the distance from x to there. So the first rows are evaluated at
-    the optimum of a subsample, the next ones at the mean of that and theirs, and so on: few are evaluated far away.
+    A gradient g at x, scaled up to all rows, places the optimum of a batch at x − H⁻¹g, and that of several batches at
+    the mean, as far as H is accurate: its error is multiplied by the distance from x. So the first rows are evaluated
+    at the optimum of a subsample, the next ones at the mean of that optimum and their own, and so on: few rows are
+    evaluated far away.
 
-    Batches come from across the data. If one is unlike what was seen before, neighbouring rows are alike, or a few
-    outweigh others: then None is returned; or, if it is one of the last, all others are evaluated at the same point. A
-    gradient says nothing of rows that are fewer, or nearer to each other, than elsewhere: their Hessian must be alike.
+    Batches come from across the data. If a batch differs from the earlier ones, neighbouring rows are similar or a few
+    rows dominate: then the result is None or, for one of the last batches, all others are evaluated at the same point.
+    A gradient does not reveal rows that are rarer, or closer to each other, than elsewhere: their Hessians must agree.
     """
     x, sample, guess, hessian = start
     share, seen = sample.sampling_fraction, 0.0
@@ -107,14 +108,14 @@ def progressive_batches(objective: Subsampled, schedule: BatchSchedule, start: S
 
 
 def _gradient_is_alike(e: ObjectiveValue, hessian: Preconditioner, batch: float, before: float) -> bool:
-    """Whether the gradient of a batch is explained by chance, given its fraction of the rows and that before it."""
+    """Whether chance explains the gradient of a batch, given the fractions of rows in it and before it."""
     chance = (len(e.gradient) + 6.0) * (1.0 / batch + 1.0 / before)
     with np.errstate(over="ignore", invalid="ignore"):  # a row may be longer than any number
         return bool(hessian.norm(e.gradient) ** 2 <= policy.POLICY.batch_gradient * chance)
 
 
 def _curvature_is_alike(factor: SpdFactor, guess: ObjectiveValue) -> bool:
-    """Whether a Hessian, factored, has about the curvature of another one in every direction."""
+    """Whether a factored Hessian has about the same curvature as another in every direction."""
     if guess.hessian is None or not factor.complete:
         return False
     half, _ = dtrtrs(factor.L, guess.dense_hessian / factor.d / factor.d[:, None], lower=1)

@@ -41,7 +41,7 @@ PATIENCE = 5
 class SparsePenalty:
     """``Σ_b strength_b ‖x_b‖`` over ``blocks``, beside ``½ Σ ridge_j x_j²``, which is part of the smooth function.
 
-    ``reach`` bounds how far the optimum's free coordinates are from those of any point that is better than the start.
+    ``reach`` bounds the sizes of the optimum's free coordinates.
     """
 
     blocks: Blocks
@@ -104,7 +104,7 @@ def dual_gap(
         shrink = min(1.0, float(np.min(strength[bounded] / norms[bounded], initial=1.0)))
     members = blocks.of_members(~free)
     inner = float(x[blocks.member][members] @ g[blocks.member][members])
-    loose = float(norms[free].sum()) * penalty.reach
+    loose = float(norms[free] @ (blocks.norms(x)[free] + penalty.reach))
     ridged = ridges > 0.0
     over = np.maximum(shrink * norms[ridged] - strength[ridged], 0.0)
     conjugate = float((over**2 / (2.0 * ridges[ridged])).sum())
@@ -198,7 +198,7 @@ def corrected(H: Array, step: Array, change: Array) -> Array:
     along, curvature = float(step @ Hs), float(step @ change)
     if not (curvature > 1e-8 * along > 0.0):
         return H
-    return H + np.outer(change, change) / curvature - np.outer(Hs, Hs) / along
+    return H + np.stack([change / curvature, -Hs / along], axis=1) @ np.stack([change, Hs])
 
 
 class SmoothObjective(Evaluates, Protocol):

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, one row a step."""
+"""Stochastic gradient descent, one row per step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from oddsmith.solvers.truncated_newton import certified
 @SOLVERS.register("sgd")
 @dataclass(frozen=True, kw_only=True)
 class SGD:
-    """Stochastic gradient descent on the mean objective, one row a step, with averaged weights.
+    """Stochastic gradient descent on the mean objective, one row per step, with averaged weights.
 
     In each epoch, over the rows in random order, step number τ
-      1. takes one row's gradient and its share of the prior's,
+      1. takes the gradient of one row and its share of the prior's gradient,
       2. moves by the step size η_τ = ``step_size`` / (1 + τ / ``decay``)^``power``,
       3. averages the weights of the second half of the run (Polyak and Ruppert).
 
     ``step_size=None`` takes 1 / (mean squared length of a scaled row); ``decay=None`` is one epoch. The
-    number of epochs is ``epochs``, at most the model's ``max_iter``. The certificate says how far it came.
+    number of epochs is ``epochs``, at most the model's ``max_iter``. The certificate bounds the remaining gap.
     """
 
     step_size: float | None = None
@@ -57,7 +57,7 @@ class SGD:
         return certified(objective, objective.evaluate(average), recorder, tol)
 
     def steps(self, objective: Stochastic, tau: int, decay: float | None = None) -> Array:
-        """Return the step sizes of the epoch that begins at step ``tau``; ``decay`` is that of an unset one."""
+        """Return the step sizes of the epoch that begins at step ``tau``; ``decay`` is the default if unset."""
         first = self.step_size or 1.0 / objective.mean_square
         number = tau + np.arange(objective.n_rows)
         result: Array = first / (1.0 + number / (self.decay or decay or float(objective.n_rows))) ** self.power

@@ -1,4 +1,4 @@
-"""Certificates from the curvature of a subsample of the rows: other rows can only add to it."""
+"""Certificates from the curvature of a subsample of the rows, to which other rows can only add."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from oddsmith.solvers.truncated_newton import CertificateMonitor, conjugate_grad
 class SubsampleCertificate:
     """Certifies points with the curvature of the subsampled rows alone, which bounds the Hessian from below.
 
-    ``lower_bound`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at
-    most q = exp(−δ), δ being by how much its activations change against each other, and so does the bound. If that is
-    what keeps a certificate from the tolerance, the subsample's Hessian is evaluated again, at e; the norm of the
-    gradient by the ``preconditioner`` predicts it. As long as the guess has no Hessian, the prior and a few products
-    are tried first.
+    ``lower_bound`` is that curvature at ``guess``. Between the guess and a point e, a row's curvature, and with it the
+    bound, shrinks by at most q = exp(−δ), with δ the change of the differences of its activations. If this shrinkage
+    keeps a certificate from the tolerance, the subsample's Hessian is evaluated again at e; the gradient norm under the
+    ``preconditioner`` predicts this. While the guess has no Hessian, the prior and a few products are tried first.
     """
 
     objective: Objective
@@ -36,7 +35,7 @@ class SubsampleCertificate:
 
     @cached_property
     def lower_bound(self) -> tuple[Factor, float]:
-        """The bound at the guess, factored, and a simple bound of its smallest eigenvalue, or 0."""
+        """The factored bound at the guess, and a simple bound of its smallest eigenvalue, or 0."""
         if isinstance(self.guess.hessian, BorderedDiagonal):  # of all rows
             return self.guess.factor(), 0.0
         H = self.sample.hessian_lower_bound(self.guess)
@@ -79,9 +78,9 @@ class SubsampleCertificate:
         return monitor.certificate
 
     def _curvature_left(self, e: ObjectiveValue, needed: float) -> float:
-        """The share of a curvature that is left at a point, at least, of that at the guess.
+        """A lower bound of the share of the curvature at the guess that is left at a point.
 
-        It is looked up in the subsample, unless a simpler bound is well above what is ``needed``.
+        It is computed from the subsample, unless a simpler bound is well above ``needed``.
         """
         step = e.w - self.guess.w
         bound = self._change(step)
@@ -89,7 +88,7 @@ class SubsampleCertificate:
         return simple if simple >= 2.0 * needed else float(np.exp(-self.sample.activation_change(step, bound)))
 
     def _change(self, step: Array) -> float:
-        """Bound by how much a step changes the activations of any row."""
+        """Bound the change of the activations of any row by a step."""
         return float(self.objective.self_concordance * np.linalg.norm(step))
 
     def move(self, x: Array) -> None:
@@ -98,12 +97,12 @@ class SubsampleCertificate:
         vars(self).pop("lower_bound", None)
 
     def needed(self, e: ObjectiveValue) -> float:
-        """How small the gradient must be, by the preconditioner, for a certificate from the subsample."""
+        """The gradient norm (under the preconditioner) at which the subsample can certify a point."""
         left = 1.0 if self.guess.hessian is None else max(0.1, float(np.exp(-self._change(e.w - self.guess.w))))
         return float(np.sqrt(2.0 * e.allowed_gap(self.tol) * self.sample.sampling_fraction * left))
 
     def _bound(self, e: ObjectiveValue, left: float, limit: float) -> DecrementBound:
-        """Return the bound at a point; the smallest eigenvalue itself is computed only where that decides."""
+        """Return the bound at a point; the smallest eigenvalue itself is computed only if it matters."""
         factor, least = self.lower_bound
         if least > 0.0:
             bound = decrement_bound(factor, e, self.objective, smallest=least)
@@ -113,7 +112,7 @@ class SubsampleCertificate:
 
 
 def _shrunk(bound: DecrementBound, left: float) -> tuple[float, float]:
-    """Return decrement and ρ where so much of the curvature is left."""
+    """Return the decrement and ρ for the given share of remaining curvature."""
     root = float(np.sqrt(left))
     return (bound.decrement / root, bound.rho / root) if root > 0.0 else (np.inf, np.inf)
 

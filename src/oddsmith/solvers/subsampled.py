@@ -1,4 +1,4 @@
-"""Subsampled quasi-Newton: begin on a part of the rows, read all of them near the optimum, certify there."""
+"""Subsampled quasi-Newton: start on a part of the rows, read all of them near the optimum, certify there."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from oddsmith.solvers.subsample_certificate import SubsampleCertificate
 def subsample_sizes(
     n_rows: int, shape: tuple[int, int], settings: policy.Policy, *, lazy: bool = False
 ) -> tuple[int, int]:
-    """Return how many rows the smaller and the larger subsample have.
+    """Return the number of rows of the smaller and the larger subsample.
 
-    The larger one has a Hessian worth two passes for the gradient and a copy of a few megabytes; of rows that a basis
-    computes, it is computed once. A row shows the curvature of every class: many do not need more rows than a few.
+    The larger one costs two gradient passes for its Hessian and a copy of a few megabytes; rows computed by a basis are
+    computed once. A row shows the curvature of every class, so many classes do not need more rows.
 
     >>> subsample_sizes(1_000_000, (1, 21), policy.POLICY)
     (1000, 47619)
@@ -52,33 +52,34 @@ def subsample_sizes(
 
 
 def start_sizes(n_rows: int, shape: tuple[int, int], settings: policy.Policy) -> list[int]:
-    """Return how many rows the subsamples have that are searched by gradients alone, one or two."""
+    """Return the sizes of the (one or two) subsamples that are searched by gradients only."""
     (small, _), rows = subsample_sizes(n_rows, shape, settings), int(settings.start_fraction * n_rows)
     both = shape[0] == 1 and rows > 2 * small and rows * shape[1] <= settings.lazy_elements
     return [small, rows] if both else [small]
 
 
 def start_alone_rows(n_rows: int, size: int, settings: policy.Policy) -> int:
-    """Return how many rows a subsample has that is the start only."""
+    """Return the number of rows of a subsample that only provides the start."""
     return max(settings.start_rows_per_weight[0] * size, int(settings.start_fraction * n_rows))
 
 
 @SOLVERS.register("subsampled")
 @dataclass(frozen=True, kw_only=True)
 class SubsampledQuasiNewton:
-    """Newton on a small subsample, then quasi-Newton iterations on more and more rows that need gradients only.
+    """Newton on a small subsample, then quasi-Newton iterations on more and more rows, by gradients only.
 
-      1. Newton on a small subsample; then on a larger one L-BFGS, preconditioned by the smaller one's Hessian; each no
-         further than its own sampling error. Of rows in memory the larger one is made of batches (`batches`).
-      2. The same on all rows with the larger subsample's Hessian: one pass an iteration.
-      3. It stops when the certificate is within ``tol``. The Hessian is bounded from below by that of the subsampled
-         rows alone (the other rows can only add to it), so the bound is rigorous without another pass.
-      4. With ``polish`` it goes on until a Newton step with the Hessian of all rows (one more pass) gives all digits.
+      1. Newton on a small subsample; then L-BFGS on a larger one, preconditioned by the smaller one's Hessian; each no
+         further than its own sampling error. For rows in memory, batches form the larger one (`batches`).
+      2. The same on all rows with the larger subsample's Hessian: one pass per iteration.
+      3. Stop when the certificate is within ``tol``. The subsampled rows alone bound the Hessian from below (the other
+         rows can only add to it), so the bound is rigorous without another pass.
+      4. With ``polish``, continue until a Newton step with the Hessian of all rows (one more pass) gives full
+         precision.
 
-    If the subsample is not ``representative`` of every column (a rare level of a factor, say), it serves as the start
-    only, and Newton's method goes on from there, or gradients with ``one_hessian`` of all rows where that costs many of
-    them. Of rows that are not in memory a sample was ``drawn``, of so many rows: then the larger subsample is all of
-    it. With ``low_precision`` iterations read a copy of the rows in half precision (`mixed_precision`).
+    If the subsample is not ``representative`` of every column (for example of a rare level), it only provides the
+    start; Newton's method continues from there, or gradients with ``one_hessian`` of all rows if that costs many of
+    them. For rows that are not in memory, ``drawn`` is the size of a sample, all of which is the larger subsample. With
+    ``low_precision``, iterations read a copy of the rows in half precision (`mixed_precision`).
 
     Cost: a few passes; memory O(P²) and the subsample.
     """
@@ -134,7 +135,7 @@ class SubsampledQuasiNewton:
             return certificate.at(e).converged and not (self.polish and distance > last_step())
 
         def order(norms: list[float]) -> int:
-            """Ask for the Hessian along with the gradient of a pass that will be the last but for it."""
+            """Request the Hessian together with the gradient in a pass that is otherwise the last."""
             if not self.polish or len(norms) < 2:
                 return 1
             return 2 if norms[-1] ** 2 / norms[-2] <= settings.polish_margin * last_step() else 1
@@ -161,7 +162,7 @@ class SubsampledQuasiNewton:
     def _from_start_alone(
         self, objective: Subsampled, w: Array, recorder: Recorder, tol: float, max_iter: int
     ) -> SolverResult:
-        """Return the minimiser where a subsample serves as the start only."""
+        """Return the minimiser if a subsample only provides the start."""
         rows = self.drawn or start_alone_rows(objective.n_rows, objective.size, policy.POLICY)
         sample = objective.subsample(rows, self.seed)
         first, _ = _first_fit(sample.observed_part(w), w, recorder)
@@ -202,7 +203,7 @@ class SubsampledQuasiNewton:
     def _start_by_batches(
         self, objective: Subsampled, w: Array, small: int, large: int, recorder: Recorder
     ) -> Start | None:
-        """Return a start from a subsample and batches of rows that are like it; or, if that pays, from all rows."""
+        """Return a start from a subsample and similar batches of rows or, if worthwhile, from all rows."""
         sample = objective.subsample(small, self.seed)
         guess, factor = _first_fit(sample, w, recorder)
         if guess is None:
@@ -223,10 +224,10 @@ class SubsampledQuasiNewton:
         return further
 
     def _start_by_gradients(self, objective: Subsampled, w: Array, recorder: Recorder) -> Start | None:
-        """Return a subsample, a minimiser to within the sampling error, and a diagonal preconditioner, no Hessian.
+        """Return a subsample, its minimiser to within the sampling error, and a diagonal preconditioner.
 
-        That is possible where columns hardly depend on each other: where gradients alone come far below the sampling
-        error in a few steps. Else None is returned.
+        This is possible if columns are nearly independent, so that gradients alone get far below the sampling error in
+        a few steps. Otherwise return None.
         """
         settings = policy.POLICY
         at_once, in_time, own_steps = settings.easy_iterations
@@ -247,7 +248,7 @@ class SubsampledQuasiNewton:
         return Start(guess.w, sample, guess, diagonal)
 
     def _new_certificate(self, objective: Subsampled, e: ObjectiveValue, tol: float) -> SubsampleCertificate:
-        """Return preconditioner and certificate from the larger subsample's Hessian at a point."""
+        """Return the preconditioner and certificate from the larger subsample's Hessian at a point."""
         sample = objective.subsample(self._sizes(objective)[1], self.seed)
         guess = sample.evaluate(e.w, order=2)
         return _certificate(objective, Start(e.w, sample, guess, shrunk_factor(guess, sample)), tol)
@@ -258,7 +259,7 @@ class SubsampledQuasiNewton:
 
 
 def _first_fit(sample: Subsample, w: Array, recorder: Recorder) -> tuple[ObjectiveValue | None, SpdFactor]:
-    """Return the first subsample's minimiser and a preconditioner, or None where it has none."""
+    """Return the first subsample's minimiser and a preconditioner, or None if it has no minimiser."""
     if sample.size > policy.POLICY.many_weights and sample.has_prior:
         # Many weights make a Hessian costly, and that at the start will do for gradients to go by.
         factor = shrunk_factor(sample.evaluate(w, order=2), sample)
@@ -277,15 +278,15 @@ def _certificate(objective: Subsampled, start: Start, tol: float) -> SubsampleCe
 
 
 def _misleads(start: Start, objective: Subsampled, w: Array) -> bool:
-    """Whether a subsample's minimiser is worse than the start: a few rows that it does not show outweigh others."""
+    """Whether a subsample's minimiser is worse than the start, because a few rows outside it dominate."""
     value = objective.evaluate(start.x).value
     return bool(value > policy.POLICY.misleading * start.guess.value and value > start.sample.evaluate(w).value)
 
 
 def shrunk_factor(e: ObjectiveValue, sample: Subsample) -> SpdFactor:
-    """Factor a subsample's Hessian as a preconditioner, its correlations shrunk by what chance explains of them.
+    """Factor a subsample's Hessian as a preconditioner, with its correlations shrunk by their noise.
 
-    The classes of a softmax are no noise.
+    Correlations between the classes of a softmax are not noise.
     """
     if sample.n_rows >= policy.POLICY.noisy_rows_per_weight * sample.size or sample.shape[0] > 1:
         return factor_spd(e.dense_hessian, tol=0.0)
@@ -296,10 +297,10 @@ def shrunk_factor(e: ObjectiveValue, sample: Subsample) -> SpdFactor:
 
 
 def oas_shrinkage(e: ObjectiveValue, sample: Subsample) -> float:
-    """Return the share of a subsample's correlations that is chance, from 0 to 1 (oracle approximating shrinkage).
+    """Return the share of a subsample's correlations that is noise, from 0 to 1 (oracle approximating shrinkage).
 
-    Scaled to unit diagonal, a matrix of P weights from n rows has noise of P²/n in all; what is more than that is the
-    data's (Chen and others, 2010). With n ≥ 40 P there is little of it.
+    Scaled to unit diagonal, a matrix of P weights from n rows has total noise P²/n; the excess is signal (Chen et al.,
+    2010). With n ≥ 40 P there is little noise.
     """
     n, P = sample.n_rows, sample.size
     R, _ = _correlations(e.dense_hessian)
@@ -315,7 +316,7 @@ def _correlations(H: Array) -> tuple[Array, Array]:
 
 
 def sampling_error(sample: Subsample) -> float:
-    """How far a search on a subsample goes, in standard errors of all rows: well below the distance of its optimum."""
+    """The tolerance of a search on a subsample, in standard errors of all rows: well below its sampling error."""
     return float(policy.POLICY.sampling_error * np.sqrt(sample.size / sample.sampling_fraction))
 
 
@@ -329,7 +330,7 @@ def _to_sampling_error(
     steps: int | None = None,
     pairs: Pairs | None = None,
 ) -> ObjectiveValue:
-    """Return the end of a search on a subsample that goes no further than (part of) the sampling error."""
+    """Search on a subsample no further than (a part of) the sampling error, and return the end."""
     error = part * sampling_error(sample)
     close: Callable[[ObjectiveValue], bool] = lambda e: preconditioner.norm(e.gradient) <= error  # noqa: E731
     e = lbfgs(sample, w, preconditioner, close, steps or policy.POLICY.sample_iterations, pairs=pairs)
@@ -340,9 +341,9 @@ def _to_sampling_error(
 def _by_one_hessian(
     objective: Subsampled, sample: Subsample, x: Array, recorder: Recorder, tol: float, max_iter: int
 ) -> SolverResult:
-    """Go on from ``x`` with the Hessian of all rows there as the preconditioner: gradients do the rest.
+    """Continue from ``x`` by gradients, preconditioned by the Hessian of all rows there.
 
-    Where they take long after all (weights of rare columns that the subsample did not show), Newton's method ends it.
+    If that is slow (weights of rare columns that the subsample did not show), Newton's method finishes.
     """
     e = objective.evaluate(x, order=2)
     factor = e.factor()
@@ -363,7 +364,7 @@ def _by_one_hessian(
 
 
 def polished(objective: Subsampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
-    """End with the Hessian of all rows and a Newton step without a pass; with more of them if that is not enough."""
+    """Finish with the Hessian of all rows and an unchecked Newton step, or more steps if that is not enough."""
     e = objective.evaluate(e.w, order=2)
     final, certificate = unchecked_newton_step(objective, e, e.factor(), tol)
     # What rounding adds to the gap no further pass takes away: the decrement that the step leaves decides.
@@ -376,9 +377,9 @@ def polished(objective: Subsampled, e: ObjectiveValue, recorder: Recorder, tol: 
 
 
 def _last_step(objective: Subsampled, factor: SpdFactor, tol: float) -> float:
-    """How far from the optimum, in standard errors, an unchecked Newton step leaves `polish_tolerance` · ``tol``.
+    """The distance from the optimum, in standard errors, at which an unchecked step is precise enough.
 
-    A step of decrement λ leaves at most about ρλ²/2, and mostly far less.
+    A step of decrement λ leaves at most about ρλ²/2, usually far less.
     """
     rho = objective.self_concordance / np.sqrt(max(factor.smallest_eigenvalue, 1e-300))
     settings = policy.POLICY

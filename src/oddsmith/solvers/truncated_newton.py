@@ -1,4 +1,4 @@
-"""Truncated Newton: each step by preconditioned conjugate gradients, for many columns."""
+"""Truncated Newton: steps by preconditioned conjugate gradients, for many columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Certifiable(Objective, CurvatureBound, Protocol):
 @SOLVERS.register("truncated-newton")
 @dataclass(frozen=True)
 class TruncatedNewton:
-    """Newton's method that never forms the Hessian.
+    """Newton's method without forming the Hessian.
 
     Each iteration
       1. evaluates value and gradient g (one pass),
@@ -44,7 +44,7 @@ class TruncatedNewton:
       3. stops when √(gᵀp) ≤ ``tol``,
       4. shortens the step until the objective falls.
 
-    Memory: a few vectors of the size of the weights. Without ``strict`` it stops as soon as the certificate is within
+    Memory: a few vectors of the size of the weights. Without ``strict``, it stops as soon as the certificate is within
     ``tol`` of the objective.
     """
 
@@ -82,7 +82,7 @@ class TruncatedNewton:
     def _move(
         self, objective: Objective, e: ObjectiveValue, p: Array, decrements: list[float], tol: float
     ) -> tuple[tuple[ObjectiveValue, float] | None, bool]:
-        """Return the next point with its step, None at the end; and whether the iterates run away."""
+        """Return the next point with its step (None at the end), and whether the iterates diverge."""
         if decrements[-1] <= tol or stalled(decrements, e.value, tol):  # 3
             return None, False
         if self.watch_divergence and looks_separated(decrements[1:]):
@@ -92,7 +92,7 @@ class TruncatedNewton:
     def _solve(
         self, objective: Certifiable, e: ObjectiveValue, preconditioner: Preconditioner, left: float, tol: float | None
     ) -> tuple[Array, Certificate | None]:
-        """Return the step, when so much of the first gradient is ``left``; with ``tol`` a certificate, if it can be."""
+        """Return the step, given the share of the first gradient ``left``; with ``tol``, a certificate if possible."""
         loosest, tightest = policy.POLICY.cg_tolerance
         residual = min(loosest, max(float(np.sqrt(left)), 0.0 if self.strict else tightest))
         monitor = None if tol is None else CertificateMonitor.at(objective, e, preconditioner, tol)
@@ -104,8 +104,8 @@ class TruncatedNewton:
 class CertificateMonitor:
     """Watches conjugate gradients at a point and certifies it as soon as the residual allows.
 
-    With H p = g − r the decrement is bounded by λ² = pᵀg + pᵀr + rᵀH⁻¹r, the last term by the prior. If it ``judges``
-    it says no, too, once the terms before that are too large, and gives up where the prior is too wide to tell.
+    With H p = g − r, the decrement is bounded by λ² = pᵀg + pᵀr + rᵀH⁻¹r, the last term by the prior. If it ``judges``,
+    it also stops once the first terms are too large, and gives up if the scale of the prior is too large to decide.
     """
 
     objective: Objective
@@ -119,12 +119,12 @@ class CertificateMonitor:
     def at(
         cls, objective: Certifiable, e: ObjectiveValue, preconditioner: Preconditioner, tol: float
     ) -> CertificateMonitor | None:
-        """Return one for the point ``e``, if the objective can bound its inverse Hessian."""
+        """Return a monitor for the point ``e``, if the objective can bound its inverse Hessian."""
         bound = objective.inverse_bound(e, preconditioner)
         return None if bound is None else cls(objective=objective, e=e, bound=bound, tol=tol)
 
     def reached(self, p: Array, r: Array) -> bool:
-        """Whether this is the end, given a step and its residual: with a certificate or without."""
+        """Whether to stop, given a step and its residual, with or without a certificate."""
         limit = self.e.allowed_gap(self.tol)
         least = float(p @ (self.e.gradient + r))
         decrement = float(np.sqrt(max(least + self.bound.square(r), 0.0))) + self.bound.noise
@@ -147,7 +147,7 @@ def conjugate_gradients(
 ) -> Array:
     """Solve H(w) p = g by preconditioned conjugate gradients from zero, to a relative residual.
 
-    It ends at once when ``monitor`` has its certificate.
+    It ends as soon as ``monitor`` has its certificate.
     """
     p = np.zeros_like(e.w)
     r = e.gradient.copy()
@@ -178,7 +178,7 @@ def conjugate_gradients(
 def certified(
     objective: Objective, e: ObjectiveValue, recorder: Recorder, tol: float, *, diverging: bool = False
 ) -> SolverResult:
-    """End a solver that did not form the Hessian: certify with it (one more pass) unless it is too large."""
+    """Certify the result of a solver that did not form the Hessian, with one more pass unless it is too large."""
     if e.w.size <= policy.POLICY.largest_hessian:
         e = objective.evaluate(e.w, order=2)
     certificate = certify(objective, e, tol)

@@ -1,6 +1,6 @@
-"""What is summed: counts, moments, features, gram, curvature, scores … All are in the registry once this is imported.
+"""Statistics: counts, moments, features, gram, curvature, scores … Importing this package registers all of them.
 
-Those that a fit of a likelihood does not sum are imported when they are first asked for.
+Statistics that a likelihood fit does not use are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which classes the rows have in which a column is not zero: the classes of each level of a factor."""
+"""The classes of the rows in which a column is nonzero, such as the classes of each level of a factor."""
 
 from __future__ import annotations
 

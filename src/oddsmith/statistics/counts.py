@@ -1,4 +1,4 @@
-"""How many rows there are, and how much weight each class has."""
+"""The number of rows, and the weight of each class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of each column by itself, missing values left out: what naive Bayes and diagonal Gaussians need."""
+"""Sums of single columns without missing values, for naive Bayes and diagonal Gaussians."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)
 
 @dataclass(frozen=True, kw_only=True)
 class FeaturesParams:
-    """Number of classes, and which columns are summed how (a column may be in several lists).
+    """The number of classes, and how each column is summed (a column may be in several lists).
 
-    ``moments`` and ``sums`` list columns (a range, where that is all of them); ``levels`` lists pairs (column, number
-    of levels). ``watch`` says which rows of ``Features.outside`` are counted, the others are 0.
+    ``moments`` and ``sums`` list columns (a range for all of them); ``levels`` lists pairs (column, number of levels).
+    ``watch`` selects the rows of ``Features.outside`` to count; the others are 0.
     """
 
     K: int
@@ -160,7 +160,7 @@ def _is_outside(values: Array, mark: int) -> Any:
 
 
 def _sparse_sums(block: Block, weight: Array, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """As `_dense_sums`, in time proportional to the non-zeros."""
+    """Like `_dense_sums`, in time proportional to the number of nonzeros."""
     X, M, s = block.X, block.n_columns, block.weights()
 
     def by_class(values: Any) -> Array:

@@ -27,8 +27,8 @@ class Gram:
     ``PhiPhi_ij = Σ s_n (φ_ni − mean_i)(φ_nj − mean_j)``,
     ``PhiT_ik = Σ s_n (φ_ni − mean_i)(T_nk − class_weight_k / weight)``. Merged by Chan's rule.
 
-    A block is read once: each tile of rows is moved by a typical row of its block (unless that is zero) into a
-    buffer that stays in the cache, and what is left of the mean is taken out of the sums at the end.
+    A block is read once: each tile of rows, minus a typical row of its block (unless that is zero), is copied to a
+    buffer in the cache, and the remaining mean is removed from the sums at the end.
 
     >>> block = Block(np.array([[1.0], [3.0]]), np.array([0, 1], dtype=np.int32))
     >>> gram = Gram.of(block, Shape(1, 2))
@@ -86,10 +86,10 @@ class Gram:
 
 
 def typical_row(block: Block) -> Array:
-    """Return a row that is near the mean in each column, from some of the rows: zero if that will do, else a median.
+    """Return a row near the mean in each column, from some of the rows: zero if near enough, else a median.
 
-    Zero will do where it lies between the quartiles, since then the mean is no more than about two standard
-    deviations away. A median is a value of the data, so a constant column is left with exact zeros.
+    Zero is near enough if it lies between the quartiles: then the mean is at most about two standard deviations away. A
+    median is a value of the data, so a constant column becomes exactly zero.
 
     >>> typical_row(Block(np.array([[1.0, -9.0], [5.0, 0.0], [100.0, 1.0]]), np.zeros(3, dtype=np.int32))).tolist()
     [5.0, 0.0]
@@ -127,7 +127,7 @@ def _dense_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
 
 
 def _subtract(rows: Array, base: Array, out: Array) -> None:
-    """Write ``rows − base`` to ``out``, several short rows in one stride where they lie one after the other."""
+    """Write ``rows − base`` to ``out``, with several short rows per stride if they are contiguous."""
     M = len(base)
     together = 16 if M < 64 and len(rows) % 16 == 0 and len(rows) else 1
     if together > 1 and rows.flags.c_contiguous and out.flags.c_contiguous:
@@ -136,10 +136,10 @@ def _subtract(rows: Array, base: Array, out: Array) -> None:
 
 
 def _sparse_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
-    """As `_dense_sums`, in time that depends on the non-zeros alone.
+    """Like `_dense_sums`, in time proportional to the number of nonzeros.
 
-    Zeros must stay zeros, so only columns that have none are moved; in a column with zeros the square of the
-    mean is at most n times the scatter, and a difference of both keeps the digits that matter.
+    Zeros must stay zeros, so only columns without zeros are shifted; in a column with zeros, the squared mean is at
+    most n times the scatter, and their difference keeps enough digits.
     """
     X, s = block.X, block.s
     data = X.data.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Class means and scatter, kept centred: what Gaussian models, Fisher's discriminant and scaling need."""
+"""Class means and centred scatter, for Gaussian models, Fisher's discriminant and scaling."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SMALL_BLOCK = 1 << 15
 BLAS_COLUMNS = 256
 """Columns up to which the compiled products are faster than those of BLAS."""
 FAR = 0.99
-"""The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
+"""Share of raw squares explained by the mean from which rows are centred again: at most two digits are lost."""
 
 
 @dataclass(frozen=True)
 class MomentsParams:
-    """Number of classes (1 takes all rows as one class), and what is kept of the scatter.
+    """The number of classes (1 treats all rows as one class), and which part of the scatter to keep.
 
     ``"full"`` keeps a matrix for each class, ``"pooled"`` one for all classes (their sum, about the class means),
     ``"diagonal"`` the diagonals of ``"full"``. With ``groups`` (class → group 0 … G−1) there is a matrix for each
@@ -63,9 +63,9 @@ class Moments:
     Parts are merged by Chan's rule, ``scatter = scatter_a + scatter_b + (w_a w_b / w) δ δᵀ`` with
     ``δ = mean_b − mean_a``, so a column of mean 1e8 and standard deviation 1 keeps its digits.
 
-    A block is read once: (1) a tile of rows is copied into the cache, sorted by class; (2) the first row of its
-    class is taken from each, (3) sums and products are added up, and (4) what is left of the mean is taken out at
-    the end. Only if that is most of what was summed, the block is read again with better centres.
+    A block is read once: (1) a tile of rows is copied to the cache, sorted by class; (2) the first row of its class is
+    subtracted from each; (3) sums and products are accumulated; and (4) the remaining mean is removed at the end. Only
+    if that remainder dominates the sums is the block read again with better centres.
 
     >>> block = Block(np.array([[1e8], [1e8 + 2]]), np.zeros(2, dtype=np.int32))
     >>> Moments.of(block, MomentsParams(1)).scatter.tolist()
@@ -177,11 +177,11 @@ class _Sums:
 
     @property
     def rest(self) -> Array:
-        """What is left of the class means."""
+        """The class means relative to the base rows."""
         return np.asarray(self.total / np.where(self.weight > 0, self.weight, 1.0)[:, None])
 
     def is_far(self) -> bool:
-        """Whether most of the products comes from the distance between base and mean."""
+        """Whether the distance between base and mean dominates the products."""
         between = _by_group(self.rest, self.weight, self.group, self.products)
         products = _diagonal(self.products)
         # A column that does not vary is exactly zero here, and one row of its class is its own mean.

@@ -1,7 +1,7 @@
-"""Rows one tile at a time, at given weights: what is said about single rows, and sums over rows that are no likelihood.
+"""Rows at given weights, one tile at a time: quantities of single rows, and sums other than the likelihood.
 
-All is in the solver's coordinates: a row is ``z = (1, (φ − center) / scale)``, the weights are C contrasts ``x`` of
-length P = 1 + M, and ``a = T x z (+ offset)`` are the activations of the classes 1 … C against class 0.
+All quantities are in the solver's coordinates: a row is ``z = (1, (φ − center) / scale)``, the weights are C contrasts
+``x`` of length P = 1 + M, and ``a = T x z (+ offset)`` are the activations of the classes 1 … C against class 0.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tile:
         return float(np.where(self.s > 0, self.rows.value, 0.0) @ self.s)
 
     def scores(self) -> Array:
-        """Return minus the score of each row of weight one, n × CP, contrast after contrast."""
+        """Return minus the score of each row of weight one, n × CP, one contrast after another."""
         return np.asarray((self.gradient[:, :, None] * self.Z[:, None, :]).reshape(len(self.Z), -1))
 
     def spread(self, S: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A uniform sample of the rows that merges exactly: what centres, landmarks, widths and knots are learned from."""
+"""A uniform sample of the rows that merges exactly, for learning centres, landmarks, widths and knots."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NOTHING = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True)
 class SampleParams:
-    """Most rows that are kept, and the seed of their hash.
+    """Maximum number of rows kept, and the seed of their hash.
 
-    Rows are told apart by what a transform made them of (``by_origin``), or by what it made of them.
+    Rows are identified by their values before a transform (``by_origin``) or after it.
     """
 
     size: int
@@ -35,16 +35,15 @@ class SampleParams:
 @STATISTICS.register("sample")
 @dataclass(frozen=True)
 class Sample:
-    """The ``size`` different rows whose values have the smallest hash, each with the weight of all rows equal to it.
+    """The ``size`` distinct rows whose values have the smallest hash, each with the weight of all rows equal to it.
 
-    A row's key depends on its values (those that a transform began with) and the seed alone, as if drawn at random. So
-    whichever rows are in the sample of the whole are in the samples of the parts, samples merge exactly, and neither
-    the order of the rows nor their blocks matter; no row needs a number. Each *different* row is as likely as any other
-    to be kept, and ``weight`` says how often it occurs. If there are no more than ``size`` different rows, the sample
-    is all of them.
+    A row's key depends only on its values (before a transform) and the seed, and behaves like a random number. So the
+    rows in the sample of the whole are in the samples of the parts, samples merge exactly, and neither the order of the
+    rows nor their blocks matter; rows need no numbers. Each *distinct* row is equally likely to be kept, and ``weight``
+    counts its occurrences. If there are at most ``size`` distinct rows, the sample contains all of them.
 
     ``keys`` (sorted), ``rows`` and ``weight`` have the shapes k, k × M and k with k = size, for any number of rows:
-    places that are not taken come last, with weight 0. Cost: O(n M) for n rows, the zeros of CSR rows not counted.
+    unused places come last, with weight 0. Cost: O(n M) for n rows, not counting the zeros of CSR rows.
 
     >>> block = Block(np.array([[1.0], [2.0], [1.0]]), np.zeros(3, dtype=np.int32))
     >>> sample = Sample.of(block, SampleParams(4))
@@ -81,7 +80,7 @@ class Sample:
         return cls._padded(keys, block.Phi.take(inside[first]).dense(), weight, params.size)
 
     def merge(self, other: Sample) -> Sample:
-        """Return the smallest keys of both; a row that both have has both weights."""
+        """Return the smallest keys of both; the weights of common rows add up."""
         keys = np.concatenate([self.keys, other.keys])
         taken = np.flatnonzero(keys < NOTHING)
         weight = np.concatenate([self.weight, other.weight])
@@ -100,7 +99,7 @@ class Sample:
 
 
 def _smallest(keys: Keys, weight: Array, k: int) -> tuple[Keys, npt.NDArray[np.intp], Array]:
-    """Return the k smallest different keys, where each occurs first, and the weight of all that are equal to it."""
+    """Return the k smallest distinct keys, the first occurrence of each, and the total weight of equal rows."""
     count, n = 2 * k, len(keys)
     while True:
         # Equal rows share a key, so the smallest keys are looked for among more and more of them.
@@ -115,7 +114,7 @@ def _smallest(keys: Keys, weight: Array, k: int) -> tuple[Keys, npt.NDArray[np.i
 
 
 def _hash(Phi: Any, seed: int) -> Keys:
-    """Return a key for each row: the mixed sum of its mixed values. Zeros do not count, so CSR rows have the same."""
+    """Return a key for each row: the mixed sum of its mixed values. Zeros do not count, so CSR rows agree."""
     n, M = Phi.shape
     start = _mixed(np.array([seed % 2**64], dtype=np.uint64))
     salt = np.arange(M, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
@@ -138,7 +137,7 @@ def _parts(values: Any, salt: Keys) -> Keys:
 
 
 def _mixed(z: Keys) -> Keys:
-    """Return Stafford's mix of 64 bits (that of splitmix64), in which every bit of the input moves every bit."""
+    """Return Stafford's 64-bit mix (as in splitmix64), in which every input bit affects every output bit."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

@@ -19,7 +19,7 @@ from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 class ScoreScatter(Additive):
     """``meat = Σ s g gᵀ`` with ``g`` the score of a row, CP × CP: the middle of a sandwich; and ``value = Σ s ℓ``.
 
-    Weights count rows, as everywhere: a row of weight 2 is the row twice, so ``s`` is not squared.
+    Weights count rows: a row of weight 2 counts twice, so ``s`` is not squared.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
     >>> at = WeightPoint(x=np.zeros((1, 2)), center=np.zeros(1), scale=np.ones(1), T=np.ones((1, 1)))

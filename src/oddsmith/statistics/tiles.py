@@ -1,4 +1,4 @@
-"""Rows in pieces that fit into the cache, sorted by class: what sums by class are made from."""
+"""Tiles of rows that fit into the cache, sorted by class, for sums by class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_DENSE = 16
 
 @dataclass(frozen=True)
 class ClassTile:
-    """Rows of positive weight, class after class: class ``klass[i]`` has ``count[i]`` of them from ``first[i]`` on.
+    """Rows of positive weight, sorted by class: class ``klass[i]`` has ``count[i]`` rows from ``first[i]`` on.
 
     ``Z`` is float64 and may be written to; it is overwritten by the next tile.
     """
@@ -37,12 +37,12 @@ class ClassTile:
 
     @cached_property
     def first(self) -> Codes:
-        """Where each class in ``klass`` begins."""
+        """The first row of each class in ``klass``."""
         first: Codes = np.cumsum(self.count) - self.count
         return first
 
     def subtract(self, base: Array) -> None:
-        """Take from each row that of its class (K × M), in place."""
+        """Subtract the row of its class (K × M) from each row, in place."""
         if len(self.klass) > FEW_CLASSES:
             self.Z[:] -= np.repeat(base[self.klass], self.count, axis=0)
             return
@@ -56,7 +56,7 @@ class ClassTile:
         return np.asarray(np.add.reduceat(self.s, self.first))
 
     def sums(self, Z: Array) -> Array:
-        """Return the weighted sums of ``Z``, which is laid out as the rows are, for each class in ``klass``."""
+        """Return the weighted sums of ``Z``, in the same layout as the rows, for each class in ``klass``."""
         if len(self.first) > FEW_CLASSES:
             return np.asarray(np.add.reduceat(Z if self.s is None else Z * self.s[:, None], self.first, axis=0))
         s = np.ones(len(Z)) if self.s is None else self.s

@@ -1,11 +1,11 @@
-"""Checks for those who extend the library: `check_statistic`, `check_link`, `check_basis`, and others.
+"""Checks for extensions of the library: `check_statistic`, `check_link`, `check_basis`, and others.
 
-Each takes one thing, holds it against its contract and raises an ``AssertionError`` that says which law is
-broken, for what input and by how much. The library's own tests run them over every registry.
+Each checks an object against its contract and raises an ``AssertionError`` that says which law is broken, for what
+input and by how much. The library's own tests run them over every registry.
 
-Floats are compared on the scale of their own rounding: a result may change by as much as it would if the
-*data* were rounded differently in its last digits, and no more. So a sum over columns of mean 1e8 is allowed
-the digits that such columns do not have, while a formula that throws further digits away is found out.
+The tolerance for floats is their rounding error: a result may change by as much as it would if the last digits of the
+*data* changed, and no more. So a sum over columns of mean 1e8 may lose the digits that such columns do not have, but a
+formula that loses more fails.
 """
 
 from oddsmith.testing.bases import all_bases, check_basis

@@ -1,4 +1,4 @@
-"""The contract of bases: rows by themselves, learned by a fold, named, and the same in every form of the data."""
+"""The contract of bases: independent rows, learned by a fold, named outputs, the same for every form of the data."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
 
 DIGITS = 1e-9
-"""How far two ways to the same column may differ, as a share of its largest value (at least 1)."""
+"""Tolerance between two computations of a column, relative to its largest value (at least 1)."""
 
 
 def all_bases() -> Iterator[Basis]:
-    """Return an instance of every registered basis, one after the other.
+    """Yield an instance of every registered basis.
 
     >>> sorted(type(basis).__name__ for basis in all_bases())
     ['GaussianKernel', 'Polynomial', 'RadialBasis', 'SelectColumns', 'Spline', 'Standardize']
@@ -33,15 +33,16 @@ def all_bases() -> Iterator[Basis]:
 
 
 def check_basis(basis: Basis, X: npt.ArrayLike | None = None) -> None:
-    """Hold a basis against its contract, on the rows ``X`` or on some that are hard to expand.
+    """Check a basis against its contract, on the rows ``X`` or on difficult ones.
 
     1. The output is finite float64, a column for each name, and each name occurs once.
-    2. A row's output depends on that row alone: rows in another order, in parts and one by one give the same.
-    3. What is learned does not depend on how the rows are cut into blocks, nor on the number of threads; a row of
-       weight 0 is not there.
-    4. float32 rows are taken as their float64 values, C order as F order, and CSR rows as dense ones (or refused).
-    5. Data and constructor arguments are not changed; a clone learns the same, a pickle makes the same.
-    6. NaN and a wrong number of columns are refused, and a fit that fails leaves the basis as it was.
+    2. A row's output depends on that row alone: rows in another order, in parts and one by one give the same result.
+    3. Learning does not depend on how the rows are split into blocks, nor on the number of threads; rows of weight 0
+       have no effect.
+    4. float32 rows give the result of their float64 values, F order that of C order, and CSR rows that of dense rows
+       (or are refused).
+    5. Data and constructor arguments are unchanged; a clone learns the same, a pickle gives the same result.
+    6. NaN and a wrong number of columns are refused, and a failed fit leaves the basis unchanged.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def check_basis(basis: Basis, X: npt.ArrayLike | None = None) -> None:
 
 
 def hostile_rows(seed: int = 0) -> Iterator[Array]:
-    """Yield rows that are hard to expand: far from zero, of different units, with ties, with a column that is constant.
+    """Yield difficult rows: far from zero, in different units, with ties, with a constant column.
 
     >>> [rows.shape for rows in hostile_rows()]
     [(60, 3), (60, 3), (40, 1), (80, 2), (30, 3)]

@@ -23,7 +23,7 @@ Leaves = dict[str, Any]
 """The numbers of a statistic, by the path of their field."""
 
 SAFETY = 256.0
-"""How many times the effect of rounding the data the laws may be off."""
+"""Tolerance of the laws, in multiples of the effect of rounding the data."""
 
 JITTER = 1e-10
 """By how much data is moved to see that effect, which is then scaled down to a unit in the last place: a formula
@@ -36,13 +36,13 @@ TINY = 1e-290
 def check_statistic(
     statistic: type[Any], blocks: Iterable[tuple[Block, Shape]] | None = None, *, seed: int = 0
 ) -> None:
-    """Hold a statistic against the seven laws at the top of ``oddsmith/statistic.py``.
+    """Check a statistic against the seven laws at the top of ``oddsmith/statistic.py``.
 
     For every block and every set of ``statistic.example_params``: identity (to the bit), associativity, order,
     splitting, weights, emptiness (to the bit) and classes. Also: the record is frozen, can be pickled, keeps
     float64 sums whatever the input, never writes to the block, and C order, F order and CSR give the same sums.
 
-    Whole numbers count rows rather than weight, so the law of weight 2 is not asked of them.
+    Integer fields count rows rather than weight, so the law of weight 2 does not apply to them.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def check_statistic(
 
 
 def hostile_blocks(seed: int = 0) -> Iterator[tuple[Block, Shape]]:
-    """Yield blocks on which sums go wrong: columns of mean 1e8, weights of 0, no rows, an absent class and more.
+    """Yield blocks on which sums can fail: columns of mean 1e8, weights of 0, no rows, an absent class and more.
 
     >>> sizes = [block.n_rows for block, shape in hostile_blocks()]
     >>> min(sizes), len(sizes) > 8
@@ -219,7 +219,7 @@ def _jittered(block: Block, rng: np.random.Generator) -> Block:
 
 
 def leaves(record: Any, path: str = "") -> Leaves:
-    """Return what a record, an estimator or a collection holds, flattened, by its path."""
+    """Return the contents of a record, an estimator or a collection, flattened, by path."""
     parts: Iterable[tuple[object, Any]]
     if is_dataclass(record):
         parts = ((field.name, getattr(record, field.name)) for field in fields(record))
@@ -250,10 +250,10 @@ def _read_only(block: Block) -> Block:
 
 
 def check_engine(engine: Engine, make_source: Callable[..., Any] = MemorySource) -> None:
-    """Hold an engine against the memory engine, for every registered statistic.
+    """Check an engine against the memory engine, for every registered statistic.
 
-    Its fold equals that of the memory engine up to rounding, has the same bits when it is run again, gives
-    ``zero`` on no rows, and calls ``progress`` with a growing count that ends at the number of blocks.
+    Its fold must equal that of the memory engine up to rounding, be bit-identical when repeated, give ``zero`` for no
+    rows, and call ``progress`` with an increasing count that ends at the number of blocks.
 
     Parameters
     ----------

@@ -23,11 +23,11 @@ Exact = Callable[[Any], tuple[Any, Any]]
 
 
 def check_link(link: Link, exact: Exact | None = None, *, far: Sequence[float] = (40.0, 50.0, 700.0)) -> None:
-    """Hold a link against its contract: ``link`` against ``inverse``, derivatives, both tails, domain, convexity.
+    """Check a link against its contract: ``link`` against ``inverse``, derivatives, both tails, domain, convexity.
 
-    Derivatives are held against differences of the logarithms, which stay accurate far into the tails. With
-    ``exact``, the formulas of ``f`` and ``1 − f`` for an mpmath number, every function is held against 60
-    digits and more instead, at ``±far`` too and close to the ends of the domain.
+    Derivatives are compared with differences of the logarithms, which stay accurate far into the tails. With ``exact``
+    (mpmath formulas of ``f`` and ``1 − f``), every function is compared with 60 or more digits instead, also at
+    ``±far`` and close to the ends of the domain.
 
     >>> from oddsmith.links import LINKS
     >>> check_link(LINKS["logit"])

@@ -33,14 +33,14 @@ def all_models() -> Iterator[Classifier]:
 
 
 def check_model(model: Classifier) -> None:
-    """Hold a classifier against scikit-learn's checks, with none expected to fail, and against our own contract.
+    """Check a classifier with scikit-learn's checks, with none expected to fail, and against our own contract.
 
     1. `sklearn.utils.estimator_checks.check_estimator` passes.
     2. A fit on overlapping classes (two and three) gives finite weights and probabilities that sum to one.
     3. A model that minimises an objective has ``trace_`` and ``certificate_``.
-    4. The same fit again gives the same bits.
-    5. A refused first fit leaves nothing behind; a refused later fit leaves the earlier one as it was; the
-       error is one of this library.
+    4. Repeating a fit gives bit-identical results.
+    5. A failed first fit leaves nothing behind; a failed later fit leaves the earlier one unchanged; the error is one
+       of this library.
     6. A fitted model holds no rows.
 
     >>> from oddsmith import LogisticRegression

@@ -11,11 +11,11 @@ SAFETY = 64.0
 
 
 def check_rows(storage: type[Rows], *, seed: int = 0) -> None:
-    """Hold a storage of rows against the laws at the top of ``oddsmith/rows/base.py``.
+    """Check a storage of rows against the laws at the top of ``oddsmith/rows/base.py``.
 
-    For tables of several shapes, of no rows, of columns far from zero and of zeros: each verb equals that of the dense
-    matrix; slices, chosen rows and chosen columns are storages of those; centred rows are the rows less their centre;
-    ranges cover every row once; and nothing is written to the data.
+    On tables of several shapes, without rows, with columns far from zero and with zeros: each method gives the result
+    of the dense matrix; slices, selected rows and selected columns are storages; centred rows are the rows minus their
+    centre; ranges cover every row once; and nothing is written to the data.
 
     >>> from oddsmith.rows import DenseRows
     >>> check_rows(DenseRows)

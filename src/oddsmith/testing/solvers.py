@@ -17,7 +17,7 @@ from oddsmith.solvers.base import Solver
 
 TOLERANCE = 1e-8
 FALL = 0.05
-"""What a solver may leave of the gap at the start, at most."""
+"""Maximum share of the initial gap that a solver may leave."""
 
 
 class Constructed(NamedTuple):
@@ -29,10 +29,10 @@ class Constructed(NamedTuple):
 
 
 def constructed_problems(seed: int = 0) -> Iterator[Constructed]:
-    """Yield likelihoods with known optima: every row stands there once for each class, weighted by its probability.
+    """Yield likelihoods with known optima: every row occurs once for each class, weighted by its probability.
 
-    With such weights the gradient of the likelihood is zero at the weights which gave the probabilities; a Gaussian
-    prior about these weights leaves the optimum where it is.
+    The gradient of the likelihood is then zero at the weights that gave the probabilities; a Gaussian prior centred at
+    these weights does not move the optimum.
 
     >>> problem = next(constructed_problems())
     >>> bool(np.abs(problem.objective.evaluate(problem.optimum).gradient).max() < 1e-9)
@@ -63,7 +63,7 @@ def constructed_problems(seed: int = 0) -> Iterator[Constructed]:
 
 
 def check_solver(solver: Solver[Any], *, seed: int = 0) -> None:
-    """Hold a solver against its contract: it comes near the optimum, and its certificate is true.
+    """Check a solver against its contract: it comes near the optimum, and its certificate holds.
 
     On each of `constructed_problems`: the result has finite weights and a lower objective than the start; the certified
     gap is at least the true one; ``converged`` means that the gap is within the tolerance; the trace has a record for

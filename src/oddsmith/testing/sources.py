@@ -1,4 +1,4 @@
-"""Tables and arrays put where an engine finds them: in pieces, in files, on Dask."""
+"""Tables and arrays laid out for an engine: in pieces, in files, on Dask."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CutEngine:
 
 @dataclass(frozen=True)
 class Cut:
-    """A table (pandas, polars, Arrow) in pieces of so many rows, for models to fit to as if it lay elsewhere.
+    """A table (pandas, polars, Arrow) in pieces of a given number of rows, like data outside memory.
 
     >>> import polars
     >>> from oddsmith import LogisticRegression
@@ -112,7 +112,7 @@ def lay_out_dask(table: IntoDataFrame | npt.NDArray[Any], rows: int) -> Collecti
 def dask_source(
     X: Array, t: Labels, K: int, s: Array | None = None, offset: Array | None = None, rows: int = 200
 ) -> PartedSource:
-    """Return arrays as a source of the Dask engine, in partitions of ``rows`` rows: what `check_engine` asks for.
+    """Return arrays as a source of the Dask engine, in partitions of ``rows`` rows, for `check_engine`.
 
     >>> source = dask_source(np.eye(3), np.array([0, 1, 1], dtype=np.int32), 2, rows=2)
     >>> source.n_rows, len(source.parts.pieces)
@@ -130,7 +130,7 @@ def lay_out_files(table: IntoDataFrame, rows: int, folder: str | os.PathLike[str
     """Write a table of any library as a folder of two files with row groups of ``rows`` rows, and return its path.
 
     ``format`` is "parquet", "csv" or "arrow"; CSV files have no groups. Read it with ``piece_rows=rows``, or small
-    groups are put together.
+    groups are merged.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(os.listdir(lay_out_files(pa.table({"x": [1, 2, 3]}), 1, folder)))
@@ -162,9 +162,9 @@ def files_source(
     format: str = "parquet",
     **how: Any,
 ) -> PartedSource:
-    """Return arrays as a source of the files engine, in pieces of ``rows`` rows: what `check_engine` asks for.
+    """Return arrays as a source of the files engine, in pieces of ``rows`` rows, for `check_engine`.
 
-    The files are temporary: they are gone when the source is.
+    The files are temporary: they are removed with the source.
 
     >>> source = files_source(np.eye(3), np.array([0, 1, 1], dtype=np.int32), 2, rows=2)
     >>> source.n_rows, source.parts.columns

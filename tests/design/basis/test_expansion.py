@@ -129,7 +129,7 @@ def test_weights_reach_a_transformer_or_are_refused() -> None:
     s = np.random.default_rng(0).integers(0, 3, len(X)).astype(np.float64)
     weighted = learn(StandardScaler(), s=s)
     np.testing.assert_allclose(weighted(X), StandardScaler().fit(X, sample_weight=s).transform(X), rtol=1e-10)
-    with pytest.raises(InvalidInputError, match="PCA takes none"):
+    with pytest.raises(InvalidInputError, match="PCA does not accept"):
         learn(PCA(2), s=s)
     # Rows of weight 0 are not there, and equal weights are no weights.
     some = np.where(s > 0, 2.0, 0.0)

@@ -172,7 +172,7 @@ def test_each_column_can_have_its_own_knots() -> None:
         ({"knots": [0.0, 1.0, 1.0, 2.0]}, "without repetition"),
         ({"knots": [0.0, np.nan]}, "NaN"),
         ({"knots": [100.0, 200.0]}, "'x0' lies between its knots, from 100 to 200"),
-        ({"knots": [[0.0] * 3, [1.0] * 3]}, "3 columns, and the rows have 2"),
+        ({"knots": [[0.0] * 3, [1.0] * 3]}, "3 columns, but the rows have 2"),
         ({"knots": 50, "limit": 97}, "98 columns .*limit=98"),
         ({"knots": list(range(50)), "limit": 97}, "98 columns .*limit=98"),
         ({"natural": "yes"}, "True or False"),

@@ -1,6 +1,6 @@
 """Basis functions ``φ(x)``: transformers that learn by a fold and apply to some rows at a time.
 
-Each is imported when it is first asked for, here or in `BASES`.
+Each is imported on first use, here or in `BASES`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every basis shares: the contract of a scikit-learn transformer around three functions."""
+"""The base class of bases: a scikit-learn transformer around a few functions."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ S = TypeVar("S", bound=AnySource)
 BASES: Registry[type[Any]] = Registry("basis")
 
 LIMIT = 10_000
-"""Columns above which an expansion is refused, unless the user raises ``limit``."""
+"""Default limit of the number of columns of an expansion."""
 
 TILE_ELEMENTS = 1 << 16
-"""Numbers that are worked on at a time, so that they stay in the cache."""
+"""Numbers processed at a time, so that they stay in the cache."""
 
 
 class Basis(TransformerMixin, BaseEstimator):
     """A scikit-learn transformer from rows ``x`` (N × D) to rows ``φ(x)`` (N × M, float64).
 
-    A subclass has its arguments in ``__init__`` and defines
+    A subclass stores its arguments in ``__init__`` and defines
 
     * ``check_parameters()``: refuse bad arguments, before the data is touched;
     * ``learn(source, engine, names)``: set the attributes that end in ``_``, by folds over the source;
-    * ``expand(rows)``: ``φ`` of some checked rows, each row by itself; it changes nothing, so threads can share it;
-    * ``column_names(names)``: the name of each output, from those of the inputs.
+    * ``expand(rows)``: ``φ`` of checked rows, each row independently; it changes no state, so threads can share it;
+    * ``column_names(names)``: the names of the outputs, from those of the inputs.
 
     ``keeps_sparse`` says whether CSR rows come out as CSR rows; otherwise they come out dense.
 
@@ -70,7 +70,7 @@ class Basis(TransformerMixin, BaseEstimator):
         raise TypeError(f"{type(self).__name__} must define learn().")
 
     def expand(self, rows: ArrayOrCSR) -> ArrayOrCSR:
-        """Return ``φ`` of some rows (dense, or CSR where the basis takes it)."""
+        """Return ``φ`` of some rows (dense, or CSR if the basis supports it)."""
         raise TypeError(f"{type(self).__name__} must define expand().")
 
     def column_names(self, names: Names) -> list[str]:
@@ -101,14 +101,14 @@ class Basis(TransformerMixin, BaseEstimator):
         return self.expand(rows)
 
     def get_feature_names_out(self, input_features: object = None) -> Names:
-        """Return the names of the outputs, made from those of the inputs (default: those seen in fit)."""
+        """Return the names of the outputs, from those of the inputs (default: the names seen in ``fit``)."""
         check_fitted(self, "fit(X)")
         with as_input_errors():
             names = _check_feature_names_in(self, input_features)
         return np.array(self.column_names(names), dtype=object)
 
     def _check_whole(self, name: str, least: int) -> int:
-        """Return an argument that must be a whole number of at least ``least``."""
+        """Return an argument, which must be a whole number of at least ``least``."""
         value = getattr(self, name)
         what = f"{name} of {type(self).__name__} must be a whole number of at least {least}, found {value!r}."
         if isinstance(value, bool) or not isinstance(value, Integral):
@@ -118,7 +118,7 @@ class Basis(TransformerMixin, BaseEstimator):
         return int(value)
 
     def _check_flag(self, name: str) -> None:
-        """Refuse an argument that is neither true nor false."""
+        """Refuse an argument that is not a boolean."""
         value = getattr(self, name)
         if not isinstance(value, bool | np.bool_):
             raise InvalidTypeError(f"{name} of {type(self).__name__} must be True or False, found {value!r}.")
@@ -134,7 +134,7 @@ class Basis(TransformerMixin, BaseEstimator):
 
 
 def dense_tiles(rows: ArrayOrCSR, columns: int) -> Iterator[tuple[slice, Array]]:
-    """Yield the rows as float64 arrays, some at a time, so that ``columns`` numbers for each fit into the cache."""
+    """Yield the rows as float64 arrays, in tiles such that ``columns`` numbers per row fit into the cache."""
     n, step = rows.shape[0], max(16, TILE_ELEMENTS // max(1, columns, rows.shape[1]))
     for part in (slice(start, min(start + step, n)) for start in range(0, n, step)):
         yield part, np.asarray(dense(rows[part]), dtype=np.float64)
@@ -142,7 +142,7 @@ def dense_tiles(rows: ArrayOrCSR, columns: int) -> Iterator[tuple[slice, Array]]
 
 @dataclass(frozen=True)
 class Composed:
-    """One function after another; it travels to where rows are, as a lambda would not."""
+    """A composition of functions that, unlike a lambda, can be pickled and sent to workers."""
 
     first: Callable[[Any], Any]
     second: Callable[[Any], Any]
@@ -152,16 +152,16 @@ class Composed:
 
 
 def seen_through(source: S, function: Callable[[Any], Any], columns: int) -> S:
-    """Return the source with a function of its rows, applied a slice at a time, in their place."""
+    """Return the source with a function applied to its rows, one slice at a time."""
     after = function if source.transform is None else Composed(source.transform, function)
     return replace(source, transform=after, M=columns)
 
 
 @dataclass(frozen=True)
 class AllRows:
-    """The rows of positive weight, in their order, for what cannot do with less: a kernel at every row, a transformer.
+    """All rows of positive weight, in order, for bases that need them: a kernel at every row, a transformer.
 
-    It is not among the registered statistics, since the order of its parts matters.
+    It is not a registered statistic, because the order of its parts matters.
 
     >>> block = Block(np.array([[1.0], [2.0]]), np.zeros(2, dtype=np.int32), s=np.array([0.0, 1.0]))
     >>> AllRows.of(block, None).joined(1).tolist()

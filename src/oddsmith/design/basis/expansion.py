@@ -1,4 +1,4 @@
-"""Bases applied one after the other, scikit-learn's transformers among them: a pure function from ``x`` to ``φ(x)``."""
+"""Bases and scikit-learn transformers applied one after another: a pure function from ``x`` to ``φ(x)``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from oddsmith.numerics import Array
 
 @dataclass(frozen=True)
 class Expansion:
-    """Fitted bases and what they make together: ``φ = φ_last ∘ … ∘ φ_first``, from D inputs to M outputs.
+    """The composition of fitted bases: ``φ = φ_last ∘ … ∘ φ_first``, from D inputs to M outputs.
 
-    ``gram`` is the M × M matrix of the kernel between its centres, where the last basis is a `GaussianKernel`: the
-    prior of kernel regression in function space has the precision ``alpha wᵀ gram w``.
+    If the last basis is a `GaussianKernel`, ``gram`` is the M × M kernel matrix of its centres: in function space, the
+    prior of kernel regression has the precision ``alpha wᵀ gram w``.
 
     >>> from oddsmith import Polynomial, Standardize
     >>> from oddsmith.engines import MemoryEngine, MemorySource
@@ -53,7 +53,7 @@ class Expansion:
         return rows
 
     def _too_large(self, rows: ArrayOrCSR) -> InvalidInputError:
-        """Return the error that names the first function that has no finite value."""
+        """Return the error that names the first function without a finite value."""
         matrix = dense(rows)
         row, j = np.argwhere(~np.isfinite(matrix))[0]
         name = str(self.names[j]) if matrix.shape[1] == len(self.names) else f"number {j}"
@@ -69,14 +69,14 @@ class Expansion:
 
     @property
     def gram(self) -> Array | None:
-        """The matrix of the kernel between its centres, or None if the last basis is no kernel."""
+        """The kernel matrix of the centres, or None if the last basis is not a kernel."""
         last = self.steps[-1] if self.steps else None
         return last.gram_ if isinstance(last, GaussianKernel) else None
 
     def split(self) -> tuple[Expansion, Array | None]:
-        """Return the expansion without the linear map that it ends with (M′ outputs), and that map, M′ × M, or None.
+        """Return the expansion without its final linear map (M′ outputs), and that map, M′ × M, or None.
 
-        A linear model can have the map in its weights, which is cheaper than in every row.
+        A linear model can absorb the map into its weights, which is cheaper than applying it to every row.
         """
         last = self.steps[-1] if self.steps else None
         if not isinstance(last, GaussianKernel) or last.whitening_ is None:
@@ -86,7 +86,7 @@ class Expansion:
         return replace(self, steps=(*self.steps[:-1], last), n_outputs=len(R)), R
 
     def over(self, source: S) -> S:
-        """Return a source of raw rows as seen through this expansion."""
+        """Return a source with this expansion applied to its raw rows."""
         return seen_through(source, self, self.n_outputs) if self.steps else source
 
 
@@ -101,8 +101,8 @@ def learn_expansion(
 ) -> Expansion:
     """Learn one basis, or several that are applied in order, from a source of raw rows (checked finite).
 
-    Each is cloned, then learned by folds over the source as the ones before it show it. ``seed`` is given to those
-    whose own seed is None. ``made`` says what columns a design made: see `Standardize`, which leaves indicators alone.
+    Each is cloned, then learned by folds over the output of the bases before it. ``seed`` is used where a basis has
+    none. ``made`` describes the columns of a design: see `Standardize`, which leaves indicators unchanged.
     """
     bases = [as_basis(one) for one in (basis if isinstance(basis, list | tuple) else [basis])]
     for one in bases:
@@ -122,7 +122,7 @@ def learn_expansion(
 
 
 def as_basis(basis: object) -> Basis:
-    """Return a copy of a basis that is not fitted, or say what a basis is."""
+    """Return an unfitted copy of a basis, or raise an error that says what a basis is."""
     if isinstance(basis, Basis):
         copied: Basis = clone(basis)
         return copied
@@ -135,10 +135,10 @@ def as_basis(basis: object) -> Basis:
 
 
 class Adapted(Basis):
-    """A transformer of scikit-learn in a list of bases: fitted to all rows at once, applied to some at a time.
+    """A scikit-learn transformer in a list of bases: fitted to all rows at once, applied block by block.
 
-    It cannot learn by a fold, so the rows that it is fitted to are in memory as a whole. One that needs labels, that
-    takes no notice of weights where there are some, or whose output for a row depends on the others is refused.
+    It cannot learn by a fold, so all its training rows are in memory. A transformer is refused if it needs labels,
+    ignores given sample weights, or computes a row's output from other rows.
 
     >>> from sklearn.preprocessing import MaxAbsScaler
     >>> Adapted(MaxAbsScaler()).fit_transform([[1.0], [4.0]]).tolist()
@@ -164,23 +164,23 @@ class Adapted(Basis):
     def check_parameters(self) -> None:
         if get_tags(self.transformer).target_tags.required:
             raise InvalidTypeError(
-                f"{self.transformer!r} needs labels, and a basis sees rows only. Put it before the model in a pipeline."
+                f"{self.transformer!r} needs labels, but a basis sees rows only. Put it before the model in a pipeline."
             )
 
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Fit a clone to all rows."""
         if not isinstance(source, MemorySource):
             raise InvalidInputError(
-                f"{self.transformer!r} is fitted to all rows at once, in memory, and the data is in pieces. Use a "
-                "basis of oddsmith, such as Standardize(), or read a table into memory that is small enough."
+                f"{self.transformer!r} needs all rows in memory, but the data is in pieces. Use a basis of oddsmith, "
+                "such as Standardize(), or read a small enough table into memory."
             )
         rows, options = engine.fold(AllRows, source, None).joined(source.shape.M), {}
         s = None if source.s is None else source.s[source.s > 0]
         if s is not None and (s != s[0]).any():
             if not has_fit_parameter(self.transformer, "sample_weight"):
                 raise InvalidInputError(
-                    f"There are sample weights, and {type(self.transformer).__name__} takes none. Put it before the "
-                    "model in a pipeline, or leave the weights out."
+                    f"{type(self.transformer).__name__} does not accept the sample weights of this fit. Put it before "
+                    "the model in a pipeline, or leave the weights out."
                 )
             options["sample_weight"] = s
         with as_input_errors():
@@ -201,7 +201,7 @@ class Adapted(Basis):
         return np.asarray(Phi.toarray() if sparse.issparse(Phi) else Phi, dtype=np.float64)
 
     def column_names(self, names: Names) -> list[str]:
-        """Return the transformer's own names, or numbered ones where it has none."""
+        """Return the transformer's own names, or numbered names if it has none."""
         try:
             return [str(name) for name in self.fitted_.get_feature_names_out(names)]
         except AttributeError:

@@ -18,17 +18,17 @@ from oddsmith.numerics import Array
 class Polynomial(Basis):
     """All monomials ``x_1^{g_1} ⋯ x_D^{g_D}`` of degree 1 … G; no constant, since models have an intercept.
 
-    There are C(D + g − 1, g) of degree g, in the order of scikit-learn's ``PolynomialFeatures``; without interactions
-    M = D G. Their number grows fast: 10 columns make 285 of degree 1 to 3, 100 make 176,850.
+    There are C(D + g − 1, g) monomials of degree g, in the order of scikit-learn's ``PolynomialFeatures``; without
+    interactions M = D G. Their number grows fast: 10 columns give 285 monomials of degree 1 to 3, 100 give 176,850.
 
     Parameters
     ----------
     degree : int
-        Largest degree G, at least 1.
+        Maximum degree G, at least 1.
     interactions : bool
-        Whether products of different columns are made, or powers only.
+        Whether to include products of different columns, or powers only.
     limit : int
-        Most columns; more are refused, with their number.
+        Maximum number of columns; more is an error that states the number.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class Polynomial(Basis):
 
     Notes
     -----
-    Nothing is learned from the rows. Cost: one product for each number; every degree is made from the one before.
-    Columns in large units grow beyond bounds when raised to powers: put `Standardize` first.
+    Nothing is learned from the rows. Cost: one product per output; each degree is computed from the one before. Powers
+    of large values may overflow: put `Standardize` first.
 
     >>> basis = Polynomial(2).fit([[2.0, 3.0]])
     >>> basis.transform([[2.0, 3.0]]).tolist(), basis.get_feature_names_out().tolist()
@@ -88,8 +88,8 @@ class Polynomial(Basis):
 def _monomials(X: Array, G: int, Phi: Array) -> None:
     """Write all monomials of degree 1 … G.
 
-    Those of a degree are sorted by their first column. So those that begin with ``x_j`` are ``x_j`` times the end of
-    the degree before, from its first monomial that begins with ``x_j`` on.
+    The monomials of a degree are sorted by their first column. So those that begin with ``x_j`` are ``x_j`` times the
+    monomials of the previous degree from the first that begins with ``x_j``.
     """
     D = X.shape[1]
     Phi[:, :D] = X

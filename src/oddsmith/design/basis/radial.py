@@ -1,4 +1,4 @@
-"""Bumps around centres: radial basis functions, and the Gaussian kernel at training rows or landmarks."""
+"""Radial basis functions, and the Gaussian kernel at training rows or landmarks."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from oddsmith.registry import Registry
 from oddsmith.statistics import Sample, SampleParams
 
 CENTERS = 25
-"""Centres where the user gives no number."""
+"""Default number of centres."""
 MEDIAN_ROWS = 1000
-"""Rows between which the median distance is taken."""
+"""Rows for the median distance."""
 KMEANS_ROWS = 1 << 14
-"""Rows that k-means sees."""
+"""Maximum rows for k-means."""
 FAR = 1e4
-"""Squared distance from the middle, in widths, up to which distances by products keep 11 digits of the bump."""
+"""Squared distance from the centre, in widths, up to which distances by products keep 11 digits."""
 
 METHODS: Registry[Callable[[AnySource, Engine, int, int], Array]] = Registry("method")
-"""How a number of centres is placed: (source, engine, count, seed) → centres."""
+"""Methods for placing centres: (source, engine, count, seed) → centres."""
 
 
 @METHODS.register("sample")
 def sample_rows(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
-    """Return a uniform sample of different rows, by one fold."""
+    """Return a uniform sample of distinct rows, by one fold."""
     return engine.fold(Sample, source, SampleParams(count, seed)).found[0]
 
 
 @METHODS.register("kmeans")
 def kmeans(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
-    """Return the centres of k-means on a uniform sample of different rows, weighted by how often each occurs."""
+    """Return k-means centres of a uniform sample of distinct rows, weighted by their frequency."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
@@ -64,7 +64,7 @@ def kmeans(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
 
 
 class _Bumps(Basis):
-    """What both bases share: centres, a width, and ``k(x, c) = exp(−‖x − c‖² / (2 width²))``."""
+    """The base of both bases: centres, a width, and ``k(x, c) = exp(−‖x − c‖² / (2 width²))``."""
 
     centers_: Array
     width_: float
@@ -99,7 +99,7 @@ class _Bumps(Basis):
     def _place(
         self, choose: Callable[[AnySource, Engine, int, int], Array], source: AnySource, engine: Engine
     ) -> Array:
-        """Return the centres that were given, checked, or so many that are chosen."""
+        """Return the given centres, checked, or the chosen number of them."""
         name, kind, given = self._argument, type(self).__name__, self._given
         if given is None or isinstance(given, Integral):
             count = CENTERS if given is None else int(given)
@@ -133,22 +133,22 @@ class _Bumps(Basis):
 
 @BASES.register("radial")
 class RadialBasis(_Bumps):
-    """Gaussian bumps at centres: ``φ_j(x) = exp(−‖x − c_j‖² / (2 width²))``, M the number of centres.
+    """Gaussian radial basis functions: ``φ_j(x) = exp(−‖x − c_j‖² / (2 width²))``, one for each of M centres.
 
     Parameters
     ----------
     centers : None, int or array, M × D
-        The centres, or how many to choose; None is 25, or as many as there are different rows if these are fewer.
+        The centres, or how many to choose; None is 25, or the number of distinct rows if that is smaller.
     width : "median" or positive number
-        Where the bump falls to exp(−½) = 0.61. ``"median"`` is the median distance between two different rows (of a
-        uniform sample of 1,000).
+        The distance at which the function falls to exp(−½) = 0.61. ``"median"`` is the median distance between two
+        distinct rows (of a uniform sample of 1,000).
     method : "kmeans" or "sample"
-        How a number of centres is chosen: by k-means (on a uniform sample of 16,384 different rows, weighted by how
-        often they occur, or of all if there are fewer), or as a uniform sample of different rows.
+        How centres are chosen: by k-means (on a uniform sample of at most 16,384 distinct rows, weighted by frequency),
+        or as a uniform sample of distinct rows.
     seed : int or None
-        Random seed of the sample and of k-means; None takes the model's.
+        Random seed of the sample and of k-means; None takes the model's seed.
     limit : int
-        Most columns; more are refused, with their number.
+        Maximum number of columns; more is an error that states the number.
 
     Attributes
     ----------
@@ -159,8 +159,8 @@ class RadialBasis(_Bumps):
 
     Notes
     -----
-    Distances depend on the units of the columns: put `Standardize` first if these differ. Cost: one or two passes
-    to learn; one product of matrices and one exponential a number to apply.
+    Distances depend on the units of the columns: put `Standardize` first if these differ. Cost: one or two passes to
+    learn; one matrix product and one exponential per output to apply.
 
     References
     ----------
@@ -192,7 +192,7 @@ class RadialBasis(_Bumps):
         METHODS[self.method]
 
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
-        """Place the centres by one fold of `Sample`, and find the width by another."""
+        """Choose the centres by one fold of `Sample`, and the width by another."""
         self._set(self._place(METHODS[self.method], source, engine), source, engine)
 
     def column_names(self, names: Names) -> list[str]:
@@ -205,26 +205,27 @@ class GaussianKernel(_Bumps):
 
     With ``landmarks=None`` the outputs are ``φ_n(x) = k(x, x_n)``, one for each training row, and a model that is
     linear in them is kernel logistic regression: its prior ``½ alpha wᵀw`` is on the weights of the kernels. The prior
-    in function space, ``½ alpha wᵀ K w`` with ``K = gram_``, is that of the kernel's reproducing space.
+    in function space, ``½ alpha wᵀ K w`` with ``K = gram_``, is the squared norm of the reproducing kernel Hilbert
+    space.
 
     With landmarks (Nyström's method) the outputs are ``k(x, c_j)`` themselves unless ``whiten`` is true: then they are
-    ``k(x, C) R`` with ``R Rᵀ = K⁻¹``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)``, exactly so at the landmarks,
-    and ``wᵀw`` is the prior in function space. Directions in which K is singular to rounding are left out, so there
-    may be fewer outputs than landmarks.
+    ``k(x, C) R`` with ``R Rᵀ = K⁻¹``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)`` (exactly at the landmarks) and
+    ``wᵀw`` is the prior in function space. Directions in which K is numerically singular are left out, so there may be
+    fewer outputs than landmarks.
 
     Parameters
     ----------
     width : "median" or positive number
-        Where the kernel falls to exp(−½) = 0.61. ``"median"`` is the median distance between two different rows (of a
-        uniform sample of 1,000).
+        The distance at which the kernel falls to exp(−½) = 0.61. ``"median"`` is the median distance between two
+        distinct rows (of a uniform sample of 1,000).
     landmarks : None, int or array, M × D
-        None is every training row, in their order. A number is a uniform sample of so many different rows.
+        None is every training row, in order. A number draws a uniform sample of that many distinct rows.
     whiten : bool
-        Whether the outputs are multiplied by R. A ``GaussianPrior(space="function")`` of the model asks for it.
+        Whether to multiply the outputs by R. A model with ``GaussianPrior(space="function")`` does so automatically.
     seed : int or None
-        Random seed of the sample; None takes the model's.
+        Random seed of the sample; None takes the model's seed.
     limit : int
-        Most columns; more are refused, with their number.
+        Maximum number of columns; more is an error that states the number.
 
     Attributes
     ----------
@@ -233,14 +234,14 @@ class GaussianKernel(_Bumps):
     width_ : float
         The width.
     gram_ : array, M × M
-        The kernel between the centres, ``K_ij = k(c_i, c_j)``; the unit matrix of size r if ``whiten``.
+        The kernel matrix of the centres, ``K_ij = k(c_i, c_j)``; the unit matrix of size r if ``whiten``.
     whitening_ : array, M × r, or None
         R, if ``whiten``.
 
     Notes
     -----
     Distances depend on the units of the columns: put `Standardize` first if these differ. Cost: one pass to learn, two
-    for ``"median"``, and O(M³) for ``whiten``; one product of matrices and one exponential a number to apply.
+    for ``"median"``, and O(M³) for ``whiten``; one matrix product and one exponential per output to apply.
 
     References
     ----------
@@ -293,12 +294,12 @@ class GaussianKernel(_Bumps):
 
 
 def median_distance(source: AnySource, engine: Engine, seed: int) -> float:
-    """Return the median distance between two different rows of a uniform sample."""
+    """Return the median distance between two distinct rows of a uniform sample."""
     rows = engine.fold(Sample, source, SampleParams(MEDIAN_ROWS, seed)).found[0]
     if len(rows) < 2:
         raise InvalidInputError(
-            f"width='median' is the median distance between different rows, and there is 1 sample only among "
-            f"{source.n_rows} (n_samples={source.n_rows}). Give a number as width."
+            f"width='median' needs two distinct rows, but all {source.n_rows} rows are the same: found 1 sample only "
+            f"(n_samples={source.n_rows}). Give a number as width."
         )
     width = float(np.median(pdist(rows)))
     if not 0.0 < width < np.inf:
@@ -310,7 +311,7 @@ def bumps(rows: ArrayOrCSR, centers: Array, width: float) -> Array:
     """Return ``exp(−‖x − c‖² / (2 width²))`` for every row and centre, N × M.
 
     In units of ``√2 width`` about the middle of the centres, ``−‖z − u‖² = 2 zᵀu − ‖z‖² − ‖u‖²`` is one product of the
-    rows ``(2z, −‖z‖², −1)`` and ``(u, 1, ‖u‖²)``. Rows so far away that it would cancel take differences instead.
+    rows ``(2z, −‖z‖², −1)`` and ``(u, 1, ‖u‖²)``. Rows so far away that it would cancel use differences instead.
     """
     middle, unit = centers.mean(axis=0), np.sqrt(2.0) * width
     Phi = np.empty((rows.shape[0], len(centers)))
@@ -333,7 +334,7 @@ def bumps(rows: ArrayOrCSR, centers: Array, width: float) -> Array:
 
 
 def inverse_root(K: Array) -> Array:
-    """Return R (M × r), ``K^{−½}`` turned: ``R Rᵀ = K⁻¹`` on the r directions in which K is not singular to rounding.
+    """Return R (M × r), a rotated ``K^{−½}``: ``R Rᵀ = K⁻¹`` on the r directions in which K is not singular.
 
     >>> inverse_root(np.diag([4.0, 1.0, 0.0])).tolist()
     [[0.0, 0.5], [1.0, 0.0], [0.0, 0.0]]

@@ -21,15 +21,15 @@ class SelectColumns(Basis):
     Parameters
     ----------
     columns : list of names or numbers, optional
-        The columns to keep; default: all. In a model that reads a table, those of its design (``race[black]``).
+        The columns to keep; default: all. In a model that reads a table, columns of its design (``race[black]``).
     post_selection : bool
-        Whether the columns were chosen by looking at the labels, as ``LogisticRegression.refit`` does: the summary of a
-        model then says that its intervals know nothing of that choice.
+        Whether the columns were chosen with the help of the labels, as in ``LogisticRegression.refit``: the summary
+        then says that its intervals ignore this choice.
 
     Attributes
     ----------
     kept_ : array of int
-        Places of the columns that are kept.
+        Positions of the columns kept.
 
     >>> SelectColumns([2, 0]).fit_transform([[1.0, 2.0, 3.0]]).tolist()
     [[3.0, 1.0]]

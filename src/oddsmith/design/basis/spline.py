@@ -21,19 +21,19 @@ from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
 Knots = int | npt.ArrayLike
 QUANTILE_VALUES = 1 << 20
-"""Different values of a column up to which its quantiles are exact."""
+"""Distinct values of a column up to which its quantiles are exact."""
 GATHERED = 1 << 22
-"""Numbers that are gathered at a time to find them."""
+"""Numbers gathered at a time for quantiles."""
 
 
 @BASES.register("spline")
 class Spline(Basis):
     """Splines of each column: piecewise polynomials that join smoothly at knots.
 
-    With n knots ξ_1 < … < ξ_n, both ends among them, a column becomes
+    With n knots ξ_1 < … < ξ_n, both ends included, a column becomes
 
-    * n − 1 columns if ``natural``: cubic between the knots, linear outside of them, as R's ``splines::ns``;
-    * n + degree − 2 otherwise: B-splines of that degree, as R's ``splines::bs``;
+    * n − 1 columns if ``natural``: cubic between the knots, linear outside, as in R's ``splines::ns``;
+    * n + degree − 2 otherwise: B-splines of that degree, as in R's ``splines::bs``;
     * n − 2 if ``periodic``: ``φ(x + period) = φ(x)`` with the period ``ξ_n − ξ_1``.
 
     Together with a constant they span all such splines; the first function is left out, since models have an intercept.
@@ -41,20 +41,19 @@ class Spline(Basis):
     Parameters
     ----------
     knots : int or array
-        How many, both ends included, at quantiles of each column: the smallest value, the largest, and equal shares of
-        the rows between. So ``ns(x, df)`` of R has ``knots=df+1``, and ``bs(x, df)`` of degree 3 has ``knots=df-1``.
-        Quantiles that coincide are one knot, and a column with fewer values has these as its knots. An array gives the
-        knots, both ends included: one list for all columns, or n × D.
+        The number of knots, placed at quantiles of each column: the smallest value, the largest, and equal shares of
+        the rows between. R's ``ns(x, df)`` has ``knots=df+1``, and ``bs(x, df)`` of degree 3 has ``knots=df-1``.
+        Coinciding quantiles count as one knot; a column with fewer distinct values has a knot at each. An array gives
+        the knots themselves, both ends included: one list for all columns, or n × D.
     degree : int
         Degree of the pieces; natural splines have 3.
     natural : bool
         Whether the second derivative is zero at both ends.
     periodic : bool
-        Whether the ends meet (``natural`` then has no meaning). Give the knots as an array, so that the period is that
-        of the matter (0 to 24 hours); a number of them stands at equal distances between the smallest and the largest
-        value.
+        Whether the ends meet (``natural`` is then ignored). Give the knots as an array, so that the period is the real
+        one (0 to 24 hours); a number of knots is spaced equally between the smallest and largest value.
     limit : int
-        Most columns; more are refused, with their number.
+        Maximum number of columns; more is an error that states the number.
 
     Attributes
     ----------
@@ -67,12 +66,12 @@ class Spline(Basis):
 
     Notes
     -----
-    Values outside the knots: natural splines go on as straight lines, periodic ones repeat, and B-splines keep the
-    value that they have at the end, since polynomials would run away.
+    Outside the knots, natural splines continue as straight lines, periodic splines repeat, and B-splines keep their
+    value at the end, since polynomials would diverge.
 
-    A column with one value only becomes a column of zeros. Quantiles are exact up to 2²⁰ rows, or different
-    values of a column; beyond that they are those of a uniform sample of so many. Cost: one pass for each
-    4 million numbers; one in all where the knots are given, to see whether values lie between them.
+    A column with a single value becomes a column of zeros. Quantiles are exact for columns of up to 2²⁰ rows or
+    distinct values; beyond that, they come from a uniform sample of that size. Cost: one pass for each 4 million
+    numbers; with given knots, one pass in total, to check whether values lie between them.
 
     References
     ----------
@@ -152,7 +151,7 @@ class Spline(Basis):
         if knots.ndim == 1:
             knots = np.repeat(knots[:, None], D, axis=1)
         if knots.shape[1] != D:
-            raise InvalidInputError(f"knots of Spline has {knots.shape[1]} columns, and the rows have {D}.")
+            raise InvalidInputError(f"knots of Spline has {knots.shape[1]} columns, but the rows have {D}.")
         self._check_limit(self._columns(len(knots)) * D, f"{D} columns of splines")
         first, last = knots[0], knots[-1]
 
@@ -206,7 +205,7 @@ class Spline(Basis):
 
 
 def column_values(source: AnySource, engine: Engine) -> Iterator[tuple[Array, Array]]:
-    """Yield for each column its different values, sorted, and the weight of each."""
+    """Yield the distinct values of each column, sorted, and the weight of each."""
     D, in_memory = source.shape.M, isinstance(source, MemorySource) and source.n_rows <= QUANTILE_VALUES
     step = max(1, GATHERED // max(1, source.n_rows)) if in_memory else 1
     for start in range(0, D, step):
@@ -273,8 +272,8 @@ def bspline_pieces(z: Array, degree: int) -> tuple[Array, BSpline]:
 def natural_pieces(z: Array) -> Array:
     """Return the natural cubic splines on the knots z from 0 to 1, 4 × (n + 1) × (n − 1), linear outside.
 
-    They are the combinations of B-splines, the first left out, whose second derivative is zero at both ends: the
-    complement of these two conditions by Householder's reflections, which are those of R's ``ns``.
+    They are the combinations of B-splines, without the first, whose second derivative is zero at both ends: the null
+    space of these two conditions by Householder reflections, as in R's ``ns``.
     """
     C, spline = bspline_pieces(z, 3)
     C[1, 0], C[1, -1] = spline(0.0, nu=1), spline(1.0, nu=1)

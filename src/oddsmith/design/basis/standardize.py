@@ -1,4 +1,4 @@
-"""Columns of numbers with mean 0 and variance 1."""
+"""Standardisation: numeric columns with mean 0 and variance 1."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from oddsmith.protocols import Indices
 from oddsmith.statistics import Moments, MomentsParams
 
 NUMBER, PRODUCT, INDICATOR = 0, 1, 2
-"""What a column of a design is: a number, a number times 0/1 columns, or a 0/1 column of a level."""
+"""Kinds of design columns: a number, a number times 0/1 columns, or a 0/1 column of a level."""
 
 FILLED = 20_000_000
-"""Numbers that centring may write where a sparse matrix has zeros: 240 MB."""
+"""Maximum number of zeros of a sparse matrix that centring may fill in: 240 MB."""
 SAME = 64.0 * EPS
 """Standard deviation, as a share of the mean, below which a column's values differ by rounding only."""
 
 
 @BASES.register("standardize")
 class Standardize(Basis):
-    """Centre and scale each column of numbers: ``φ_j = (x_j − mean_j) / sd_j``, M = D.
+    """Centre and scale each numeric column: ``φ_j = (x_j − mean_j) / sd_j``, M = D.
 
-    ``sd² = Σ s (x − mean)² / Σ s``, the maximum likelihood estimate. A column that does not vary has scale 1, so that
-    it becomes 0.
+    ``sd² = Σ s (x − mean)² / Σ s``, the maximum likelihood estimate. A constant column has scale 1 and becomes 0.
 
-    In a model that reads a table, the 0/1 columns that stand for levels (``race[black]``) and for missing values
-    (``age[missing]``) stay as they are, whether rows are dense or sparse; a product of such a column and a number
-    (``race[black]:age``) is scaled, and not centred. So their weights compare a level with the reference. Booleans are
-    the numbers 0 and 1, and are scaled, as is every column of an array or a matrix.
+    In a model that reads a table, the 0/1 columns for levels (``race[black]``) and missing values (``age[missing]``)
+    stay unchanged, whether rows are dense or sparse, so that their weights compare a level with the reference. The
+    product of such a column and a number (``race[black]:age``) is scaled but not centred. Booleans count as the numbers
+    0 and 1 and are scaled, as is every column of an array or matrix.
 
     Parameters
     ----------
     center : bool
-        Whether the mean is subtracted. That fills in the zeros of a sparse matrix: one of more than 20 million cells
+        Whether to subtract the mean. This fills in the zeros of a sparse matrix: a matrix of more than 20 million cells
         needs ``center=False``.
     scale : bool
-        Whether columns of numbers are divided by their standard deviation.
+        Whether to divide numeric columns by their standard deviation.
 
     Attributes
     ----------
     mean_, scale_ : arrays of length D
-        What is subtracted (0 without ``center``), and what is divided by (1 without ``scale``).
+        The subtracted means (0 without ``center``), and the divisors (1 without ``scale``).
 
     Notes
     -----
@@ -114,7 +113,7 @@ class Standardize(Basis):
 
 
 def _fill_columns(rows: sparse.csr_array, columns: Indices, shift: Array) -> sparse.csr_array:
-    """Return CSR rows with a number added to every entry of some columns, their zeros among them."""
+    """Return CSR rows with a number added to every entry of some columns, zeros included."""
     n, M = rows.shape
     values = rows[:, columns].toarray() + shift
     stays = np.ones(M, dtype=bool)

@@ -1,7 +1,7 @@
 """Tables in files, larger than memory: Parquet, CSV, Arrow.
 
-The way of the bytes: `paths` (which files) → `columnar`, `text` (ranges of rows) → `parts` (tasks and pieces) →
-`engine` (threads, order) with `block_cache` (what later passes need not read again).
+The path of the data: `paths` (which files) → `columnar`, `text` (ranges of rows) → `parts` (tasks and pieces) →
+`engine` (threads, order) with `block_cache` (data kept for later passes).
 """
 
 from typing import TYPE_CHECKING

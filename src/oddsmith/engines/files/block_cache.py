@@ -1,4 +1,4 @@
-"""A cache of what later passes need not read again: tables, then the blocks made of them, in memory or on disk."""
+"""A cache for later passes: tables, then their encoded blocks, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPARE = 1 << 30  # Bytes that a cache leaves free on its disk.
 
 
 class MemoryBudget:
-    """So many bytes, taken and given back by several threads.
+    """A number of bytes that several threads take and give back.
 
     >>> budget = MemoryBudget(10)
     >>> budget.take(8), budget.take(8), budget.left
@@ -42,9 +42,9 @@ class MemoryBudget:
 
 
 class CacheFolder:
-    """A folder for blocks: ``path``, or, if it is temporary, one in there that is removed with its owner.
+    """A folder for blocks: ``path`` or, if temporary, a subfolder of it that is removed with its owner.
 
-    ``failure`` says why nothing more is written there.
+    ``failure`` is the reason why nothing more is written there.
     """
 
     def __init__(self, path: str | None, *, temporary: bool) -> None:
@@ -55,7 +55,7 @@ class CacheFolder:
         self._lock = Lock()
 
     def subfolder(self, name: str) -> str:
-        """Return a folder in it, made when it is first asked for."""
+        """Return a subfolder, created on first use."""
         with self._lock:
             if self.path is None:
                 if self._parent is not None:
@@ -67,11 +67,11 @@ class CacheFolder:
         return path
 
     def fail(self, error: OSError) -> None:
-        """Note that nothing more can be written."""
+        """Record that nothing more can be written."""
         path = self.path or self._parent or tempfile.gettempdir()
         self.failure = self.failure or (
-            f"Encoded rows could not be cached in {path!r} ({error.strerror or error}): those that are not are read "
-            "and encoded again in each pass. Free some room, or pass cache= with the path of a folder on another disk."
+            f"Encoded rows could not be cached in {path!r} ({error.strerror or error}): they are read and encoded "
+            "again in each pass. Free some space, or pass cache= with a folder on another disk."
         )
 
 
@@ -81,9 +81,10 @@ def _remove(path: str, process: int) -> None:
 
 
 class BlockCache:
-    """What is cached of tasks under their numbers: tables, or the blocks of one encoding.
+    """The cached data of tasks by number: tables, or the blocks of one encoding.
 
-    In memory while the budget lasts; then in a folder, if there is one (``always``: there as well from the start).
+    It is in memory while the budget lasts, then in a folder, if there is one (``always``: in the folder as well from
+    the start).
     """
 
     def __init__(
@@ -96,26 +97,26 @@ class BlockCache:
         self._closed = False
 
     def get(self, number: int) -> Sequence[Any] | None:
-        """Return what is cached of a task, None if nothing is."""
+        """Return the cached data of a task, or None."""
         cached = self._in_memory.get(number)
         if cached is not None:
             return cached[0]
         return read_blocks(self.path(number)) if self.has(number) else None
 
     def has(self, number: int) -> bool:
-        """Whether a task is cached; a folder that stays may hold it since another day."""
+        """Whether a task is cached; a permanent folder may contain it from an earlier run."""
         known = number in self._in_memory or number in self.on_disk
         return known or (self.always and os.path.exists(self.path(number)))
 
     def pop(self, number: int) -> Sequence[Any] | None:
-        """Return what is cached in memory of a task, and cache it no longer."""
+        """Return the data of a task in memory, and remove it from the cache."""
         with self._lock:
             things, size = self._in_memory.pop(number, (None, 0))
         self.budget.give(size)
         return things
 
     def keep(self, number: int, things: Sequence[Any], size: int) -> None:
-        """Cache things in memory whose size has been taken from the budget already."""
+        """Cache objects in memory whose size is already taken from the budget."""
         with self._lock:
             if not self._closed and number not in self._in_memory:
                 self._in_memory[number] = (things, size)
@@ -123,12 +124,12 @@ class BlockCache:
         self.budget.give(size)
 
     def path(self, number: int) -> str:
-        """Return where a task is on disk."""
+        """Return the path of a task on disk."""
         assert self.folder is not None
         return os.path.join(self.folder.subfolder(self.name), f"{number:06}.blocks")
 
     def close(self) -> None:
-        """Give all memory back; what a temporary folder holds is removed."""
+        """Give all memory back, and remove a temporary folder."""
         with self._lock:
             self._closed = True
             size = sum(size for _, size in self._in_memory.values())
@@ -140,7 +141,7 @@ class BlockCache:
 
 
 class CacheWriter:
-    """Takes what is made of one task, thing after thing; cached when all of it has come, or not at all."""
+    """Collects the data of one task; caches it when complete, or not at all."""
 
     def __init__(self, cache: BlockCache, number: int) -> None:
         self._cache, self._number = cache, number
@@ -151,7 +152,7 @@ class CacheWriter:
             self._write([])
 
     def add(self, thing: object) -> None:
-        """Take one more thing."""
+        """Add one object."""
         if self._things is not None:
             size = nbytes(thing)
             if self._cache.budget.take(size):
@@ -166,7 +167,7 @@ class CacheWriter:
             self._write([thing])
 
     def finish(self) -> None:
-        """Cache what has come."""
+        """Cache the collected data."""
         if self._writer is not None:
             try:
                 self._writer.finish()
@@ -184,7 +185,7 @@ class CacheWriter:
 
     def _write(self, things: Sequence[object]) -> None:
         folder = self._cache.folder
-        # A failure may be another thread's: what this one has begun is not whole. Only blocks can be written.
+        # The failure may be another thread's: this file is incomplete. Only blocks can be written.
         if folder is None or folder.failure or not all(type(thing) is Block for thing in things):
             self._discard_file()
             return

@@ -1,4 +1,4 @@
-"""Blocks in memory-mapped files: written whole or not at all, read without a copy."""
+"""Blocks in memory-mapped files, written completely or not at all, and read without a copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALIGN = 64
 
 
 def nbytes(thing: object) -> int:
-    """Return how much memory the arrays of a record, a table or a sequence of these take.
+    """Return the memory of the arrays of a record, a table or a sequence of these.
 
     >>> nbytes(Block(np.eye(2), np.zeros(2, dtype=np.int32)))
     40
@@ -36,9 +36,9 @@ def nbytes(thing: object) -> int:
 
 
 class BlockWriter:
-    """Writes blocks into a file beside the one that they will be in, which is there when all of them are.
+    """Writes blocks to a temporary file, which is renamed when it is complete.
 
-    ``durable`` waits for the disk, so that what is there after the power went off is whole too.
+    ``durable`` waits for the disk, so that the file is complete even after a power failure.
     """
 
     def __init__(self, path: str, *, durable: bool = False) -> None:
@@ -88,7 +88,7 @@ class BlockWriter:
         os.replace(self._part, self._path)
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove the temporary file."""
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
@@ -96,9 +96,9 @@ class BlockWriter:
 
 
 def read_blocks(path: str) -> list[Block] | None:
-    """Return the blocks of a file, as views of it; None if it is not there or not whole.
+    """Return the blocks of a file as views of it; None if it is missing or incomplete.
 
-    The file is mapped as long as one of the blocks is in use.
+    The file stays mapped while one of the blocks is in use.
     """
     try:
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: row groups and record batches, only the columns that are needed, some rows at a time."""
+"""Parquet and Arrow files, read by row groups and record batches, only the columns needed, some rows at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from oddsmith.errors import InvalidInputError
 
 BUFFER = 1 << 16  # Bytes of each column that are read from disk at a time.
 PAGE, DICTIONARY = 1 << 19, 3 << 19
-"""Bytes that a column of Parquet takes while it is decoded: a page and buffers, and its dictionary if it has one."""
+"""Memory for decoding a Parquet column: a page and buffers, and its dictionary if it has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetTable(TableFile):
-    """A Parquet file: the number of rows of each row group, and the bytes that each column takes to be decoded.
+    """A Parquet file: the number of rows of each row group, and the memory for decoding each column.
 
-    Columns of text that are ``coded`` are read as the codes of a dictionary, as most files have them.
+    Text columns in ``coded`` are read as dictionary codes, as most files store them.
     """
 
     groups: tuple[int, ...]
@@ -66,7 +66,7 @@ class ParquetTable(TableFile):
             yield group_range(first, len(self.groups), total)
 
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
-        """Yield no more than ``rows`` rows at a time, and check that all have come."""
+        """Yield at most ``rows`` rows at a time, and check that all arrived."""
         groups = list(range(part.first, part.last))
         expected, seen = sum(self.groups[part.first : part.last]), 0
         footer = _footer(self.file.path, self.file.size, self.file.time)
@@ -83,16 +83,18 @@ class ParquetTable(TableFile):
                 seen += table.num_rows
                 yield table
         if seen != expected:
-            raise InvalidInputError(f"{part.name} has {seen} rows, and its footer says {expected}. It is damaged.")
+            raise InvalidInputError(
+                f"{part.name} has {seen} rows, but its footer says {expected}. The file is damaged."
+            )
 
 
 def _read_columns(
     reader: parquet.ParquetFile, groups: list[int], names: list[str], n: int, rows: int
 ) -> Iterator[pa.Table]:
-    """Yield tables of so many rows of row groups with ``n``, read column after column.
+    """Yield tables of a given number of rows from row groups with ``n`` rows, read column by column.
 
-    Those of numbers go into one array for each table right after they were decoded, from the cache of the core: so they
-    are the columns of a matrix already when they are encoded.
+    Numeric columns are copied into one array per table right after decoding, while they are in the core's cache, so
+    that they already form a matrix when they are encoded.
     """
     starts = range(0, max(1, n), rows)
     types = reader.schema_arrow
@@ -116,7 +118,7 @@ def _read_columns(
 
 
 def _decoders(footer: parquet.FileMetaData) -> dict[str, int]:
-    """Return about how much memory each column takes while it is decoded, beside its values."""
+    """Return the approximate memory for decoding each column, besides its values."""
     found: dict[str, int] = {}
     if footer.num_row_groups:
         group = footer.row_group(0)
@@ -145,7 +147,7 @@ class ArrowTable(TableFile):
 
     @classmethod
     def open(cls, file: InputFile) -> ArrowTable | ArrowStream:
-        """Read the schema and the number of batches; a stream has to be read from its beginning."""
+        """Read the schema and the number of batches; a stream must be read from its beginning."""
         with reading(repr(file.name)), pa.OSFile(file.path) as opened:
             start = opened.read(6)
             opened.seek(max(0, file.size - 4))
@@ -153,7 +155,7 @@ class ArrowTable(TableFile):
             opened.seek(0)
             if start != b"ARROW1":
                 if end != b"\0\0\0\0":
-                    raise InvalidInputError(f"{file.name!r} is an Arrow stream that breaks off. Write it again.")
+                    raise InvalidInputError(f"{file.name!r} is a truncated Arrow stream. Write it again.")
                 with pa.ipc.open_stream(opened) as stream:
                     schema = stream.schema.remove_metadata()
                     guess = file.size // max(1, row_bytes(schema))
@@ -185,11 +187,11 @@ class ArrowTable(TableFile):
 
 @dataclass(frozen=True, kw_only=True)
 class ArrowStream(TableFile):
-    """An Arrow stream: record batches one after the other, to be read from the beginning; the rows are a guess."""
+    """An Arrow stream: record batches, read from the beginning; the number of rows is an estimate."""
 
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
         with pa.OSFile(self.file.path) as file, pa.ipc.open_stream(file) as reader:
             for batch in reader:
                 yield from _cut(batch, rows)
             if file.read(1):
-                raise InvalidInputError(f"{part.name} goes on after the end of its stream. It is damaged.")
+                raise InvalidInputError(f"{part.name} has data after the end of its stream. The file is damaged.")

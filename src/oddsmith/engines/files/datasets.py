@@ -1,4 +1,4 @@
-"""Datasets of pyarrow: local Parquet and Arrow files are read as files, all else through the dataset's own scanner."""
+"""pyarrow datasets: local Parquet and Arrow files are read as files, all others through the dataset's scanner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNAR = {dataset.ParquetFileFormat: "parquet", dataset.IpcFileFormat: "arrow"
 
 
 def from_dataset(data: dataset.Dataset) -> tuple[list[TableFile], tuple[str, ...]]:
-    """Return the files of a dataset and its columns; its fragments where they are no local files, or are filtered."""
+    """Return the files of a dataset and its columns; its fragments if they are not local files or are filtered."""
     names = tuple(data.schema.names)
     try:
         fragments = list(data.get_fragments())
@@ -38,7 +38,7 @@ def from_dataset(data: dataset.Dataset) -> tuple[list[TableFile], tuple[str, ...
 
 
 def _has_types_of(schema: pa.Schema, file: TableFile) -> bool:
-    """Whether a file has all columns of a dataset, of its types: it casts others, and fills those that are missing."""
+    """Whether a file has all columns of a dataset with its types; otherwise the dataset must cast or fill columns."""
     own = {field.name: field.type for field in file.schema}
     return all(field.name in file.file.keys or own.get(field.name) == field.type for field in schema)
 

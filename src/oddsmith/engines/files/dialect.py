@@ -1,4 +1,4 @@
-"""The dialect of a text file: its encoding, delimiter and decimal separator, given or found in its bytes."""
+"""The dialect of a text file: its encoding, delimiter and decimal separator, given or detected."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from oddsmith.engines.text_formats import FEWEST, decimal_sign, sample_texts
 from oddsmith.errors import InvalidInputError
 
 CHUNKS, CHUNK = 4, 1 << 15
-"""Places of a file that are looked at beside its beginning, and the bytes at each."""
+"""Number of places sampled in a file besides its beginning, and the bytes at each."""
 ROWS = 50
-"""Rows that a delimiter is found in."""
+"""Rows for detecting the delimiter."""
 UTF8 = ("utf-8", "utf-8-sig")
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Encodings by the first bytes of a file."""
@@ -30,7 +30,7 @@ NAMES = {"cp1252": "Windows-1252 (Latin-1)", "iso8859-1": "Latin-1"}
 
 @dataclass(frozen=True)
 class TextDialect:
-    r"""Encoding, delimiter and decimal separator of a text file; None where it is still to be found.
+    r"""Encoding, delimiter and decimal separator of a text file; None for those still to be detected.
 
     >>> TextDialect(delimiter="tab", encoding="Latin1")
     TextDialect(encoding='iso8859-1', delimiter='\t', decimal=None)
@@ -53,7 +53,7 @@ class TextDialect:
         object.__setattr__(self, "delimiter", delimiter)
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
             raise InvalidInputError(
-                f"delimiter={delimiter!r} is no delimiter. Pass one character, such as ';', or 'tab'."
+                f"delimiter={delimiter!r} is not a delimiter. Pass one character, such as ';', or 'tab'."
             )
         if self.decimal not in (None, ".", ","):
             raise InvalidInputError(f"decimal={self.decimal!r} is unknown. Pass '.' or ','.")
@@ -64,16 +64,16 @@ class TextDialect:
         return (self.encoding or "").startswith(("utf-16", "utf-32"))
 
     def found_in(self, head: bytes | bytearray, chunks: Iterable[bytes] = (), *, complete: bool = False) -> TextDialect:
-        """Return the dialect with encoding and delimiter, as the first bytes and some others of a file show them.
+        """Return the dialect with the encoding and delimiter detected from the first bytes and some others of a file.
 
-        ``complete`` says that the first bytes are all.
+        ``complete`` says that the first bytes are the whole file.
         """
         encoding = self.encoding or _encoding_of(head, chunks, complete)
         text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
         return replace(self, encoding=encoding, delimiter=self.delimiter or _delimiter_of(text))
 
     def without(self, given: TextDialect) -> TextDialect:
-        """Return what was found, and not given.
+        """Return the detected properties that were not given.
 
         >>> str(TextDialect("utf-8", ";", ",").without(TextDialect(delimiter=";")))
         'decimal commas'
@@ -83,13 +83,13 @@ class TextDialect:
         )
 
     def recode(self, text: bytes | bytearray) -> bytes | bytearray:
-        """Return text as UTF-8, without a copy where it is; UTF-16 was recoded as it was read."""
+        """Return text as UTF-8, without a copy if it already is; UTF-16 was converted while reading."""
         if self.encoding is None or self.encoding in UTF8 or self.is_sequential or text.isascii():
             return text
         return bytes(text).decode(self.encoding).encode()
 
     def __str__(self) -> str:
-        """What is unusual, in words; nothing for a file as it should be.
+        """A description of unusual properties; empty for a standard file.
 
         >>> str(TextDialect("cp1252", ";", ",")), str(TextDialect("utf-8", ",", "."))
         ('Windows-1252 (Latin-1) text, semicolons between fields, decimal commas', '')
@@ -101,9 +101,9 @@ class TextDialect:
 
 
 def find_decimal(table: pa.Table) -> str | None:
-    """Return the decimal separator of a table as Arrow read it with points, if its columns show one.
+    """Return the decimal separator of a table that Arrow read with points, if its columns show one.
 
-    Text such as ``1,5`` shows a comma; fractions that were read show a point, unless all have three digits.
+    Text such as ``1,5`` shows a comma; parsed fractions show a point, unless all have three digits.
 
     >>> find_decimal(pa.table({"a": ["1,5", "2,25", "3"], "b": [1.234, 5.678, 9.012]}))
     ','
@@ -120,7 +120,7 @@ def find_decimal(table: pa.Table) -> str | None:
 
 
 def _has_point(values: list[float | None]) -> bool:
-    """Whether numbers that were read with decimal points are no groups of three digits: 1.234 may be a thousand."""
+    """Whether numbers read with decimal points are not groups of three digits: 1.234 may be a thousand."""
     parts = [abs(value) for value in values if value is not None and abs(value) < 1e15 and value % 1.0]
     if any(value < 1.0 or value >= 1000.0 or round(value, 3) != value for value in parts):
         return True
@@ -128,7 +128,7 @@ def _has_point(values: list[float | None]) -> bool:
 
 
 def read_chunks(path: str, size: int, start: int) -> list[bytes]:
-    """Return bytes at some places of a file behind ``start``, none of one that is compressed."""
+    """Return bytes at some places of a file after ``start``; none for a compressed file."""
     if is_compressed(path) or size <= start + CHUNK:
         return []
     with open(path, "rb") as file:
@@ -140,7 +140,7 @@ def read_chunks(path: str, size: int, start: int) -> list[bytes]:
 
 
 def open_text(path: str, dialect: TextDialect) -> Any:
-    """Return a stream of the bytes of a file, decompressed by its name; UTF-16 comes as UTF-8."""
+    """Return a stream of the bytes of a file, decompressed according to its name, with UTF-16 converted to UTF-8."""
     stream = pa.input_stream(os.fspath(path))
     return io.BufferedReader(Recoded(stream, dialect.encoding or "utf-8")) if dialect.is_sequential else stream
 
@@ -204,7 +204,7 @@ def _is_utf8(text: bytes | bytearray, *, cut: bool = True) -> bool:
 
 
 def _delimiter_of(head: bytes) -> str:
-    """Return the delimiter that cuts most of the first rows into as many fields as the header, which has several."""
+    """Return the delimiter that splits most of the first rows into as many fields as the header (more than one)."""
     text = head[: 1 << 16].decode("utf-8-sig", errors="replace").lstrip("\r\n")
     if len(head) > 1 << 16:
         text = text.rpartition("\n")[0] or text

@@ -1,4 +1,4 @@
-"""The files engine: reads, encodes and sums pieces on all cores, a bounded number at a time, in a fixed order."""
+"""The files engine: reads, encodes and sums pieces on all cores, a limited number at a time, in a fixed order."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TaskRunner = Callable[[Callable[..., Any], Iterable[Any]], Generator[Any, None, 
 def in_order(
     work: Callable[[T], R], things: Iterable[T], threads: int, cost: Callable[[T], int], budget: int
 ) -> Generator[R, None, None]:
-    """Yield ``work(thing)`` for each thing, in their order, on several threads.
+    """Yield ``work(item)`` for each item, in order, on several threads.
 
-    Things that are worked on, or are done and wait for their turn, cost no more than ``budget`` together (but one is
-    always worked on) and are no more than twice the threads. Whatever ends this early, what has not begun never does.
+    Items in progress, or done and waiting for their turn, cost at most ``budget`` together (but one is always in
+    progress) and number at most twice the threads. If this ends early, items that have not started never do.
 
     >>> list(in_order(lambda x: x * x, range(5), 2, lambda x: 1, 3))
     [0, 1, 4, 9, 16]
@@ -49,11 +49,11 @@ def in_order(
                 yield in_flight[0][0].result()
                 spent -= in_flight.popleft()[1]
             if not in_flight and 2 * thing_cost > budget:
-                yield work(thing)  # no other beside it: a thread of its own would only take memory of its own
+                yield work(thing)  # a single thread: another one would only take memory
                 continue
             in_flight.append((_pool(threads).submit(work, thing), thing_cost))
             spent += thing_cost
-            del thing  # its bytes are the worker's now
+            del thing  # the worker owns its bytes now
         while in_flight:
             yield in_flight[0][0].result()
             spent -= in_flight.popleft()[1]
@@ -67,10 +67,10 @@ def in_order(
 class FilesEngine:
     """Folds over `FileParts` on ``threads`` threads (default: the cores this process may use).
 
-    Tasks (row groups, record batches, ranges of bytes) and the order in which their statistics are merged depend on the
-    files and on ``memory`` alone: the same bits on any number of threads, and whatever is kept.
+    Tasks (row groups, record batches, ranges of bytes) and the merge order depend only on the files and on ``memory``:
+    results are bit-identical on any number of threads, whatever is cached.
 
-    Cost of a pass: one read of what is not kept. Memory: see `oddsmith.engines.files.settings.FileSettings`.
+    Cost of a pass: one read of the data not cached. Memory: see `oddsmith.engines.files.settings.FileSettings`.
 
     >>> import numpy as np
     >>> from oddsmith.statistics import Counts
@@ -88,7 +88,7 @@ class FilesEngine:
         reported = 0
 
         def report(done: int, total: int) -> None:
-            # A pass that has to begin again, with wider types, is silent as far as it had come.
+            # A pass that restarts with wider types reports no progress until it is where it was.
             nonlocal reported
             if progress is not None and done > reported:
                 reported = done
@@ -129,7 +129,7 @@ class _Pass(Generic[S]):
             try:
                 for part in results:
                     if done:
-                        report(done, max(expected, done + 1))  # only the last one knows that it is
+                        report(done, max(expected, done + 1))  # only the last task knows that it is the last
                     done += 1
                     if part is not None:
                         result = part if result is None else result.merge(part)
@@ -149,7 +149,7 @@ class _Pass(Generic[S]):
                     break
             return total
         except OddsmithError:
-            # Of small files and row groups that were put together, the error is to name the one at fault.
+            # If small files or row groups were merged, the error must name the one at fault.
             single = [one for part in task.ranges for one in part.split()]
             for each in single if len(single) > 1 else ():
                 alone = replace(task, ranges=(each,))
@@ -163,7 +163,7 @@ class _Pass(Generic[S]):
             yield from self.parts.cut(task, self._caching(self.tables, task, self.parts.read(task), tables))
             return
         blocks = self.blocks.get(task.number)
-        # Tables make room for the blocks that are made of them, and stay if the blocks cannot.
+        # Encoded blocks replace their tables in the cache; tables stay if the blocks do not fit.
         tables = None if blocks is not None else self.tables.pop(task.number)
         pieces = self.parts.cut(task, self.parts.read(task) if tables is None else tables, self.columns)
         yield from self._caching(self.blocks, task, map(self.job.encode, pieces), blocks)
@@ -174,7 +174,7 @@ class _Pass(Generic[S]):
     def _caching(
         self, cache: BlockCache, task: Task, things: Iterable[R], cached: Iterable[R] | None = None
     ) -> Iterator[R]:
-        """Yield what is cached of a task; if nothing is, things as they are made, which are cached when all are."""
+        """Yield the cached data of a task; otherwise compute it, and cache it when complete."""
         from oddsmith.engines.files.block_cache import CacheWriter
 
         if cached is not None:
@@ -194,10 +194,10 @@ class _Pass(Generic[S]):
 def read_once(
     parts: FileParts, work: Callable[[Piece], T], use: Callable[[Iterator[T]], R], progress: Progress | None = None
 ) -> R:
-    """Return ``use(results)``, where results are ``work(piece)`` for each piece, in order, made on all cores.
+    """Return ``use(results)``, where results are ``work(piece)`` for each piece, in order, computed on all cores.
 
-    This is no fold: nothing is kept. ``use`` is called again, with results from the first one on, if text turns out to
-    need wider types than its first rows showed.
+    This is not a fold: nothing is kept. ``use`` is called again, from the first result on, if text needs wider types
+    than its first rows showed.
     """
 
     def process(task: Task) -> list[T]:
@@ -211,7 +211,7 @@ def read_once(
                 if progress is not None:
                     progress(done, max(done, expected))
             if progress is not None and done < expected:
-                progress(done, done)  # of text the number is a guess
+                progress(done, done)  # for text, the number is an estimate
 
     def attempt(run_tasks: TaskRunner) -> R:
         with closing(results(run_tasks)) as generator:

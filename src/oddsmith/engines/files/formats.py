@@ -1,4 +1,4 @@
-"""Formats of table files by name and first bytes, the delimiter of a CSV, and what is wrong with its lines."""
+"""Formats of table files by name and first bytes, the delimiter of a CSV, and descriptions of invalid lines."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DELIMITERS = ("\t", ";", "|")
 QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
 BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+)[^:]*: invalid value '(.*)'", re.DOTALL)
 EXPECTED = {
-    **{"double": "a number", "int64": "a whole number", "bool": "a truth value"},
+    **{"double": "a number", "int64": "a whole number", "bool": "a boolean"},
     **dict.fromkeys(("timestamp", "date32"), "a date such as 2026-01-31"),
 }
 
 
 def format_of(name: str) -> str | None:
-    """Return the format that the name of a file says, None where it says none.
+    """Return the format from the name of a file, or None.
 
     >>> format_of("a.csv.gz"), format_of("a.parquet"), format_of("m.odds")
     ('csv', 'parquet', None)
@@ -39,7 +39,7 @@ def format_of(name: str) -> str | None:
 
 
 def is_compressed(name: str) -> bool:
-    """Whether the name of a file says that it is compressed as a whole.
+    """Whether the name of a file shows that it is compressed.
 
     >>> is_compressed("a.csv.gz"), is_compressed("a.csv")
     (True, False)
@@ -48,7 +48,7 @@ def is_compressed(name: str) -> bool:
 
 
 def sniff(start: bytes) -> str:
-    """Return the format of a file that begins with these bytes; what is nothing else is CSV.
+    """Return the format of a file that begins with these bytes; CSV by default.
 
     >>> sniff(b"PAR1"), sniff(b"a,b")
     ('parquet', 'csv')
@@ -62,7 +62,7 @@ def sniff(start: bytes) -> str:
 
 
 def delimiter_of(head: bytes | bytearray) -> str:
-    r"""Return what fields are split at: commas, or, if the header has none, tabs, semicolons or bars.
+    r"""Return the field delimiter: a comma or, if the header has none, a tab, semicolon or bar.
 
     >>> delimiter_of(b"a;b\n1;2\n")
     ';'
@@ -73,7 +73,7 @@ def delimiter_of(head: bytes | bytearray) -> str:
 
 
 def numbered_rows(text: bytes | bytearray, delimiter: str, line: int = 1) -> Iterator[tuple[int, list[str]]]:
-    r"""Yield the fields of each row of a CSV with the number of the line that they begin in; fields may have several.
+    r"""Yield the fields of each row of a CSV with its first line number; fields may span several lines.
 
     >>> list(numbered_rows(b'a,b\n"1\n2",3\n4,5\n', ","))
     [(1, ['a', 'b']), (2, ['1\n2', '3']), (4, ['4', '5'])]
@@ -88,7 +88,7 @@ def numbered_rows(text: bytes | bytearray, delimiter: str, line: int = 1) -> Ite
 
 
 def row_lines(text: bytes | bytearray, delimiter: str, line: int = 1) -> list[int]:
-    r"""Return the number of the line in which each row of a CSV begins; empty lines are no rows.
+    r"""Return the line number at which each row of a CSV begins; empty lines are not rows.
 
     >>> row_lines(b'a\n\n"1\n2"\n3\n', ",")
     [1, 3, 5]
@@ -97,22 +97,22 @@ def row_lines(text: bytes | bytearray, delimiter: str, line: int = 1) -> list[in
 
 
 def describe_bad_line(rows: Iterable[tuple[int, list[str]]], header: list[str]) -> str:
-    """Return what is wrong with the first line that has another number of fields than the header, if one has.
+    """Describe the first line whose number of fields differs from the header, if any.
 
     >>> describe_bad_line([(2, ["1"])], ["a", "b"])
-    'line 2 has 1 fields, and the header has 2 (a, b). Correct that line.'
+    'line 2 has 1 fields, but the header has 2 (a, b). Correct that line.'
     """
     shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
     for number, row in rows:
         if row and len(row) != len(header):
             return (
-                f"line {number} has {len(row)} fields, and the header has {len(header)} ({shown}). Correct that line."
+                f"line {number} has {len(row)} fields, but the header has {len(header)} ({shown}). Correct that line."
             )
     return ""
 
 
 def line_of(rows: Iterable[tuple[int, list[str]]], place: int, value: str) -> str:
-    """Return in which line a value first stands, in words.
+    """Return the first line that contains a value, as text.
 
     >>> line_of([(2, ["1", "x"]), (3, ["2", "y"])], 1, "y")
     'line 3'
@@ -121,7 +121,7 @@ def line_of(rows: Iterable[tuple[int, list[str]]], place: int, value: str) -> st
 
 
 def describe_bad_value(rows: Iterable[tuple[int, list[str]]], header: list[str], why: str) -> str:
-    """Return in which column and line a value is that is not of the type expected, if that is ``why``.
+    """Return the column and line of a value of the wrong type, if that is the error ``why``.
 
     >>> why = "In CSV column #1: CSV conversion error to double: invalid value 'x'"
     >>> describe_bad_value([(2, ["1", "x"])], ["a", "b"], why)

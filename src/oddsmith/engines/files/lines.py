@@ -1,7 +1,7 @@
-"""Where the rows of a CSV begin: at line ends that stand in no quoted field, as the reader of Arrow takes them.
+"""The starts of rows in a CSV: line ends outside quoted fields, as Arrow's reader interprets them.
 
-A quote opens a field only at the beginning of that field, a doubled one inside stands for itself, and after the closing
-one the field goes on without quotes. Lines end with a line feed, a carriage return, or both.
+A quote opens a field only at its beginning, a doubled quote inside is a literal quote, and after the closing quote the
+field continues unquoted. Lines end with a line feed, a carriage return, or both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUOTED = rb'(?<![^%s\n\r])"(?:[^"]|"")*+("|\Z)'
 
 @dataclass(frozen=True)
 class Lines:
-    r"""Text that begins with a row, and the quoted stretches in it: ``opens[i]`` to ``closes[i]``.
+    r"""Text that begins with a row, and its quoted ranges: ``opens[i]`` to ``closes[i]``.
 
     >>> lines = Lines.of(b'a,"1\n2"\nb,3\n', ",")
     >>> lines.next_row(1), lines.next_row(9), lines.last_row()
@@ -33,7 +33,7 @@ class Lines:
 
     @classmethod
     def of(cls, text: bytes | bytearray, delimiter: str) -> Lines:
-        """Return text with its quotes found; one that is still open at the end closes beyond it."""
+        """Return text with its quotes located; a quote still open at the end closes beyond it."""
         if b'"' not in text:
             return cls(text, np.empty(0, np.intp), np.empty(0, np.intp))
         signs = np.frombuffer(text, np.uint8)
@@ -50,9 +50,9 @@ class Lines:
         return cls(text, at[::2], at[1::2])
 
     def next_row(self, target: int, *, at_end: bool = False) -> int | None:
-        """Return where the first row begins at or after ``target``, None if that is not in the text.
+        """Return the start of the first row at or after ``target``, None if it is not in the text.
 
-        A carriage return that ends the text may be half of a line end, unless it ends the file too (``at_end``).
+        A carriage return at the end of the text may be half of a line end, unless it also ends the file (``at_end``).
         """
         if target <= 0:
             return 0
@@ -73,7 +73,7 @@ class Lines:
             return place + 1 + (self.text[place + 1] == FEED)
 
     def last_row(self) -> int:
-        """Return where the last row begins: 0 if no line ends in the text."""
+        """Return the start of the last row, 0 if no line ends in the text."""
         end = len(self.text)
         while True:
             place = max(self.text.rfind(b"\n", 0, end), self.text.rfind(b"\r", 0, end))

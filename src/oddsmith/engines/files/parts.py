@@ -1,4 +1,4 @@
-"""Tables in files as pieces: which there are, how each is read, and what is kept of them between passes."""
+"""Tables in files as pieces: finding, reading and caching them between passes."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ INDEX = "__index_level_"  # How pandas calls an index without a name in a Parque
 
 @dataclass(frozen=True)
 class Task:
-    """What one thread reads and sums at a time: a range of rows, or several small ones."""
+    """The unit of work of one thread: a range of rows, or several small ones."""
 
     number: int
     ranges: tuple[FileRange, ...]
 
     @property
     def name(self) -> str:
-        """Where the rows are."""
+        """The location of the rows."""
         first, last = self.ranges[0].name, self.ranges[-1].name
         return first if len(self.ranges) == 1 else f"{first} to {last}"
 
     @property
     def nbytes(self) -> int:
-        """About how much memory the rows take."""
+        """The approximate memory of the rows."""
         return sum(part.nbytes for part in self.ranges)
 
     @property
@@ -65,7 +65,7 @@ class Task:
         return all(part.table.is_text for part in self.ranges)
 
     def place(self, first: int, row: int) -> str:
-        """Return in which line of which text file a row is, counted from the ``first`` one of a piece."""
+        """Return the file and line of a row of a text file, counted from the ``first`` row of a piece."""
         rest = first + row
         for part in self.ranges:
             lines = part.table.lines(part) if isinstance(part.table, TextTable) else []
@@ -77,7 +77,7 @@ class Task:
 
 @dataclass(kw_only=True)
 class _State:
-    """What is learned and cached on the way: common types, tables, and the blocks of the last encoding."""
+    """State learned and cached during passes: common types, tables, and the blocks of the last encoding."""
 
     budget: MemoryBudget
     tables: BlockCache
@@ -93,7 +93,7 @@ class _State:
 class FileParts:
     """Tables in files, to be folded over piece by piece; see `FileParts.open`.
 
-    Nothing is read but headers and footers until a fold begins. What is kept between passes goes with the object.
+    Only headers and footers are read until a fold begins. Cached data is removed with the object.
     """
 
     files: tuple[TableFile, ...]
@@ -119,13 +119,13 @@ class FileParts:
     ) -> FileParts:
         """Find files and learn their columns; ``docs/files.md`` says what can be read.
 
-        ``memory`` bounds the bytes for reading, encoding and keeping rows, beside what the process takes anyway.
-        ``cache`` is where encoded rows go that ``memory`` cannot keep: a temporary folder (True), a folder that stays
-        and is used again for the same files, columns and model (a path; what a dataset reads by itself, as with a
-        filter, is removed from it), none (False), or by default a temporary one for text, which is slow to read.
-        ``dtype="float32"`` rounds encoded rows; ``format`` is for files whose names do not say it, ``types`` for Arrow
-        types of CSV columns whose first rows mislead; ``piece_rows`` is the most rows of a piece. ``encoding``,
-        ``delimiter`` and ``decimal`` are those of text files, found in their bytes if not given.
+        ``memory`` limits the bytes for reading, encoding and keeping rows, besides the process's own memory. ``cache``
+        is the place for encoded rows that exceed ``memory``: a temporary folder (True), a permanent folder that is
+        reused for the same files, columns and model (a path; data that a dataset reads itself, as with a filter, is
+        removed from it), none (False), or by default a temporary one for text, which is slow to read.
+        ``dtype="float32"`` rounds encoded rows; ``format`` is for files whose names do not show it, ``types`` sets
+        Arrow types of CSV columns whose first rows are misleading; ``piece_rows`` is the maximum number of rows of a
+        piece. ``encoding``, ``delimiter`` and ``decimal`` of text files are detected if not given.
 
         >>> import tempfile
         >>> from pyarrow import parquet
@@ -161,21 +161,21 @@ class FileParts:
 
     @property
     def memory(self) -> int:
-        """Most bytes for reading, encoding and keeping rows."""
+        """Maximum bytes for reading, encoding and keeping rows."""
         return self.settings.memory
 
     @property
     def expected_rows(self) -> int:
-        """The number of rows: exact for Parquet and Arrow files, by the length of the first ones for text."""
+        """The number of rows: exact for Parquet and Arrow files, estimated from the first rows for text."""
         return sum(file.expected_rows for file in self.files)
 
     @property
     def dtype(self) -> str | None:
-        """The type that encoded rows are rounded to, where one was asked for."""
+        """The requested type of encoded rows, if any."""
         return None if self.settings.dtype is None else str(np.dtype(self.settings.dtype))
 
     def choose(self, columns: Iterable[str]) -> FileParts:
-        """Return the same files with only these columns read. What is kept is not shared: choose before a fold."""
+        """Return the same files with only these columns. Cached data is not shared: choose before a fold."""
         names = tuple(columns)
         check_columns(names, self.columns, "The files have")
         if len(set(names)) < len(names):
@@ -186,7 +186,7 @@ class FileParts:
     def with_types(self, types: Expected) -> FileParts:
         r"""Return the same files with columns of text read as these Arrow types or by these formats.
 
-        None stands for a number, or a truth value where the first rows have such. Types that the user gave stay.
+        None stands for a number, or a boolean if the first rows contain booleans. Types given by the user are kept.
 
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
@@ -198,7 +198,7 @@ class FileParts:
         return replace(self, files=files)
 
     def with_codes(self, names: Iterable[str]) -> FileParts:
-        """Return the same files with these columns, where they are text, read as codes of a dictionary.
+        """Return the same files with these columns, if text, read as dictionary codes.
 
         >>> import tempfile
         >>> from pyarrow import parquet
@@ -218,21 +218,21 @@ class FileParts:
 
     @property
     def plain_formats(self) -> dict[str, TextFormat]:
-        """The formats of columns of plain dates and numbers of text files, which nobody needs to be told."""
+        """The formats of plain dates and numbers in text files, which need no note."""
         texts = (file.plain_formats(file.schema) for file in self.files if isinstance(file, TextTable))
         return {name: one for formats in texts for name, one in formats.items() if name in self.columns}
 
     @property
     def dialect(self) -> str:
-        """What was found to be unusual about encoding, delimiter and decimal separator of text files, in words."""
+        """A description of unusual encoding, delimiter and decimal separator of text files."""
         found = dict.fromkeys(file.recognised for file in self.files if isinstance(file, TextTable))
         return "; ".join(filter(None, found))
 
     @property
     def fingerprint(self) -> str | None:
-        """A digest of names, sizes and times of the files, of the columns, and of how rows are cut into pieces.
+        """A digest of the names, sizes and times of the files, of the columns, and of the split into pieces.
 
-        None where a dataset reads the files (with a filter, say), and nobody knows what is in it.
+        None if a dataset reads the files (for example with a filter), whose content is unknown.
         """
         if any(file.file.kind == "dataset" for file in self.files):
             return None
@@ -244,7 +244,7 @@ class FileParts:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns and the types that every piece has; files that do not fit together are refused here."""
+        """The columns and types of every piece; incompatible files are refused here."""
         if self._state.schema is None:
             keys = key_types(file.file.keys for file in self.files)
             schemas = [(file.file.name, _schema_with_keys(file, keys)) for file in self.files]
@@ -252,7 +252,7 @@ class FileParts:
         return self._state.schema
 
     def tasks(self, *, needed: bool = True) -> Iterator[Task]:
-        """Yield the files in tasks, the same ones every time; small ranges are put together."""
+        """Yield the files in tasks, the same every time; small ranges are merged."""
         group: list[FileRange] = []
         number = total = 0
         for file in self.files:
@@ -270,14 +270,14 @@ class FileParts:
 
     @property
     def expected_tasks(self) -> int:
-        """The number of tasks: exact when they have been gone through once."""
+        """The number of tasks, exact after the first iteration over them."""
         if self._state.n_tasks is None and not any(file.is_text for file in self.files):
             return sum(1 for _ in self.tasks())
         size = sum(file.file.size for file in self.files)
         return self._state.n_tasks or -(-2 * size // self.settings.piece)
 
     def cost(self, task: Task) -> int:
-        """Return how much memory reading and encoding a task may take at a time."""
+        """Return the memory for reading and encoding a task."""
         return 3 * min(task.nbytes, self.settings.piece) + max(part.overhead for part in task.ranges)
 
     def read(self, task: Task) -> Iterator[pa.Table]:
@@ -308,7 +308,7 @@ class FileParts:
         return self.schema.empty_table() if task is None else next(self.read(task), self.schema.empty_table())
 
     def text_sample(self, columns: Sequence[str]) -> pa.Table | None:
-        """Return the first rows of those columns that are text, None if none is, or of text files, which have formats.
+        """Return the first rows of the text columns; None if there are none, or for text files, which have formats.
 
         >>> import pyarrow.parquet as pq
         >>> pq.write_table(pa.table({"x": [1.0], "fee": ["$5"]}), "fees.parquet")
@@ -322,7 +322,7 @@ class FileParts:
         return self.choose(texts).head().slice(0, SAMPLED_ROWS)
 
     def cut(self, task: Task, tables: Iterable[pa.Table], columns: int = 0) -> Iterator[Piece]:
-        """Yield pieces of tables, so small that their rows fit into a piece when they have ``columns`` numbers each."""
+        """Yield pieces of tables, small enough for the limit of a piece with ``columns`` numbers per row."""
         rows = max(1, self.settings.piece // max(1, 8 * columns))
         first = number = 0
         for table in tables:
@@ -336,7 +336,7 @@ class FileParts:
                 first, number = last, number + 1
 
     def with_wider_types(self, function: Callable[[TaskRunner], R], threads: int | None = None) -> R:
-        """Return ``function(run_tasks)``; it is called again each time that text turns out to need wider types."""
+        """Return ``function(run_tasks)``; it is called again whenever text needs wider types."""
         threads = threads or self.settings.threads or available_cores()
 
         def run_tasks(work: Callable[[Task], Any], tasks: Iterable[Task]) -> Generator[Any, None, None]:
@@ -364,17 +364,17 @@ class FileParts:
                 both = common_type(types[column], type_)
                 if both is None:
                     raise InvalidInputError(
-                        f"Column {column!r} holds {type_} values in {name}, and {types[column]} values before. Pass "
-                        "types= with the one that holds both."
+                        f"Column {column!r} holds {type_} values in {name}, but {types[column]} values before. Pass "
+                        "types= with a type that holds both."
                     )
                 types[column] = both
         self.forget()
         self._state.schema = pa.schema(list(types.items()))
 
     def cached_blocks(self, encode: Encode, columns: int, *, costly: bool = False) -> BlockCache:
-        """Return the cache of blocks made by ``encode``; those made by another one are forgotten.
+        """Return the cache of blocks encoded by ``encode``; blocks of other encodings are discarded.
 
-        Blocks that are ``costly`` to make, as those of text, go to a folder when memory is full.
+        Blocks that are ``costly`` to compute, such as those of text, go to a folder when memory is full.
         """
         state = self._state
         with state.lock:
@@ -399,7 +399,7 @@ class FileParts:
         return BlockCache(state.budget, state.folder, name, always=True)
 
     def forget(self) -> None:
-        """Let go of all that is cached, in memory and in a temporary folder."""
+        """Discard all cached data, in memory and in a temporary folder."""
         state = self._state
         with state.lock:
             state.tables.close()
@@ -412,7 +412,7 @@ def _open_all(files: list[InputFile], types: Types | None, dialect: TextDialect)
     keys = {key for file in files for key in file.keys}
     for file in files:
         for key in keys - set(file.keys):
-            raise InvalidInputError(f"{file.name!r} lies in no folder {key}=…, and other files do. Give it one.")
+            raise InvalidInputError(f"{file.name!r} is not in a folder {key}=…, but other files are. Move it to one.")
 
     def open_table(file: InputFile) -> TableFile:
         if file.kind == "csv":
@@ -424,7 +424,7 @@ def _open_all(files: list[InputFile], types: Types | None, dialect: TextDialect)
 
 
 def _share_formats(files: Iterable[TableFile]) -> Iterable[TableFile]:
-    """Return files with a format that one has found in a column for all others in which that is text."""
+    """Return files with a format detected in one file's column applied to all others in which that column is text."""
     known: dict[str, TextFormat] = {}
     for file in files:
         known = {**(file.formats if isinstance(file, TextTable) else {}), **known}
@@ -442,7 +442,7 @@ def _column_names(files: Iterable[TableFile]) -> tuple[str, ...]:
 
 
 def _share_schemas(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
-    """Return files with one object for schemas that are equal, so that many files are quick to compare."""
+    """Return files that share equal schema objects, so that many files are quick to compare."""
     known: dict[pa.Schema, pa.Schema] = {}
     return tuple(replace(file, schema=known.setdefault(file.schema, file.schema)) for file in files)
 
@@ -455,7 +455,7 @@ def _schema_with_keys(file: TableFile, keys: Mapping[str, pa.DataType]) -> pa.Sc
 
 
 def _regroup(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield tables of ``rows`` rows each but the last, put together and cut from those given."""
+    """Yield tables of ``rows`` rows each (except the last), joined and split from the given ones."""
     waiting, count = [], 0
     for table in tables:
         waiting.append(table)

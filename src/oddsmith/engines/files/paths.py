@@ -1,4 +1,4 @@
-"""Which files are meant: one, a folder, a glob, or a list of these; keys in the names of folders become columns."""
+"""Finding files: a path, a folder, a glob, or a list of these; keys in folder names become columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("parquet", "csv", "arrow")
 
 @dataclass(frozen=True, kw_only=True)
 class InputFile:
-    """A file: where it is, what it is, its size and time (to see that it stays the same), and keys of its folders."""
+    """A file: its path, format, size and time (to detect changes), and the keys of its folders."""
 
     path: str
     kind: str
@@ -30,22 +30,22 @@ class InputFile:
     keys: Mapping[str, object] = field(default_factory=dict)
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer what it was when it was opened."""
+        """Refuse a file that has changed since it was opened."""
         try:
             now = os.stat(self.path)
         except FileNotFoundError:
-            raise InvalidInputError(f"{self.name!r} is gone: it was there when the fit began.") from None
+            raise InvalidInputError(f"{self.name!r} was deleted after the fit began.") from None
         if (now.st_size, now.st_mtime_ns) != (self.size, self.time):
             raise InvalidInputError(
-                f"{self.name!r} has changed since it was opened: passes over it would see different rows. "
-                "Fit again when nothing writes to it any more, or to a copy."
+                f"{self.name!r} has changed since it was opened: passes over it would read different rows. Fit again "
+                "when nothing writes to it, or fit a copy."
             )
 
 
 def find(data: object, format: str | None = None) -> list[InputFile]:
     """Return the files that ``data`` names, each once, those of folders and globs sorted by name.
 
-    Hidden files and those that begin with an underscore (``_SUCCESS``, ``_metadata``) are passed over. Folders called
+    Hidden files and files that begin with an underscore (``_SUCCESS``, ``_metadata``) are skipped. Folders named
     ``key=value`` give their files a column ``key``.
 
     >>> import tempfile, pathlib
@@ -94,8 +94,8 @@ def _find_in(place: str, kind: str | None) -> Iterator[InputFile]:
         paths = list(dict.fromkeys(chain.from_iterable(inside)))
     else:
         raise InvalidInputError(
-            f"There is no file or folder {place!r}. Pass the path of one, a glob such as 'data/*.parquet', a list of "
-            "these, or a pyarrow.dataset.Dataset (for files elsewhere than on this machine)."
+            f"There is no file or folder {place!r}. Pass a path, a glob such as 'data/*.parquet', a list of these, or "
+            "a pyarrow.dataset.Dataset (for files on other machines)."
         )
     if not paths:
         raise InvalidInputError(f"No files were found in {place!r}.")
@@ -118,9 +118,9 @@ def _detect_format(path: str, *, alone: bool) -> str:
     if kind is None and (alone or sniff(start) != "csv"):
         kind = sniff(start)
     if kind not in KINDS:
-        what = f"is of the format {kind}" if kind else "says with no name of which format it is"
+        what = f"has the format {kind}" if kind else "has no known extension"
         raise InvalidInputError(
-            f"{path!r} {what}, and Parquet, CSV or Arrow files are read. Pass format= if it is one of these, or leave "
-            "it out: by a glob such as 'data/*.parquet', say."
+            f"{path!r} {what}; expected Parquet, CSV or Arrow files. Pass format= if it is one of these, or exclude "
+            "it, for example with a glob such as 'data/*.parquet'."
         )
     return kind

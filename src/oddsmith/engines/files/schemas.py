@@ -1,4 +1,4 @@
-"""One type for each column, whatever file it comes from: numbers become wider, words and numbers do not mix."""
+"""One type for each column over all files: numeric types are widened; text and numbers do not mix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def row_bytes(schema: pa.Schema) -> int:
     for type_ in schema.types:
         try:
             total += max(1, type_.bit_width // 8)
-        except ValueError:  # words, lists: no fixed width
+        except ValueError:  # text, lists: no fixed width
             total += 32
     return total
 
@@ -59,7 +59,7 @@ def check_unique(names: list[str], where: str) -> None:
     """Refuse a table in which two columns have one name."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"{where} has two columns of the name {twice!r}. Give every column a name of its own.")
+        raise InvalidInputError(f"{where} has two columns named {twice!r}. Give every column a unique name.")
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -91,7 +91,7 @@ def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 def refine_type(expected: pa.DataType | None, seen: pa.DataType) -> pa.DataType:
     """Return the type to read a column of text as, from what is expected and the type that its first rows have.
 
-    None expects a number or a truth value, `DATE` a date or a time.
+    None expects a number or a boolean, `DATE` a date or a time.
 
     >>> refine_type(None, pa.int64()), refine_type(DATE, pa.date32()), refine_type(pa.string(), pa.int64())
     (DataType(double), DataType(date32[day]), DataType(string))
@@ -106,18 +106,18 @@ def refine_type(expected: pa.DataType | None, seen: pa.DataType) -> pa.DataType:
 
 
 def describe_type(type_: pa.DataType) -> str:
-    """Return what a column of an Arrow type holds, in words.
+    """Describe the content of a column of an Arrow type.
 
     >>> describe_type(pa.int8()), describe_type(pa.string())
-    ('numbers (int8)', 'words (string)')
+    ('numbers (int8)', 'text (string)')
     """
     if _is_number(type_):
         return f"numbers ({type_})"
     if is_.is_dictionary(type_):
         return describe_type(type_.value_type)
     if is_.is_string(type_) or is_.is_large_string(type_):
-        return f"words ({type_})"
-    return f"truth values ({type_})" if is_.is_boolean(type_) else f"values of type {type_}"
+        return f"text ({type_})"
+    return f"booleans ({type_})" if is_.is_boolean(type_) else f"values of type {type_}"
 
 
 def unify(schemas: Iterable[tuple[str, pa.Schema]], names: Iterable[str]) -> pa.Schema:
@@ -141,7 +141,7 @@ def unify(schemas: Iterable[tuple[str, pa.Schema]], names: Iterable[str]) -> pa.
             if types[name] is None:
                 raise InvalidInputError(
                     f"Column {name!r} holds {describe_type(found)} in {file!r}, and {describe_type(type_)} in "
-                    f"{origin[name]!r}. Make them alike, or leave that column or file out."
+                    f"{origin[name]!r}. Use one type, or leave that column or file out."
                 )
             if not is_.is_null(found):
                 origin.setdefault(name, file)
@@ -167,7 +167,7 @@ def conform(table: pa.Table, schema: pa.Schema, keys: Mapping[str, object] | Non
 
 
 def key_types(keys: Iterable[Mapping[str, object]]) -> dict[str, pa.DataType]:
-    """Return the types of keys of folders: whole numbers if all values are, else words.
+    """Return the types of partition keys in folder names: integers if all values are, else text.
 
     >>> key_types([{"year": "2024", "kind": "a"}, {"year": None, "kind": "7"}])
     {'year': DataType(int64), 'kind': DataType(string)}

@@ -1,4 +1,4 @@
-"""How much memory a fit from files may take, and how that is shared out."""
+"""The memory limit of a fit from files, and its allocation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from oddsmith.errors import InvalidInputError
 UNITS = {"": 1, "b": 1, **{f"{sign}b": 1000**i for i, sign in enumerate("kmgt", 1)}}
 UNITS |= {f"{sign}ib": 1024**i for i, sign in enumerate("kmgt", 1)}
 PIECE = 1 << 23  # Bytes of a piece, if there is memory for that.
-LEAST = 1 << 24  # Bytes that are too few to read anything with.
+LEAST = 1 << 24  # Minimum memory for reading, in bytes.
 
 
 def parse_memory(text: str | float) -> int:
-    """Return a number of bytes from words.
+    """Parse a number of bytes.
 
     >>> parse_memory("1GB"), parse_memory("1.5 GiB"), parse_memory(1e9)
     (1000000000, 1610612736, 1000000000)
@@ -28,7 +28,9 @@ def parse_memory(text: str | float) -> int:
     else:
         found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(text).lower())
         if found is None or found[2] not in UNITS:
-            raise InvalidInputError(f"memory={text!r} is no number of bytes. Pass '500MB', '2GB', '1.5GiB' or such.")
+            raise InvalidInputError(
+                f"memory={text!r} is not a number of bytes. Pass '500MB', '2GB' or '1.5GiB', for example."
+            )
         size = int(float(found[1]) * UNITS[found[2]])
     if size < LEAST:
         raise InvalidInputError(f"memory={text!r} is too little to read files with. Pass at least '{LEAST >> 20}MiB'.")
@@ -44,10 +46,10 @@ def parse_cache(cache: object) -> str | bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """What ``memory`` bytes are used for: a third for what is kept, three eighths for pieces that are being worked on.
+    """The allocation of ``memory`` bytes: a third for cached data, three eighths for pieces in progress.
 
-    The rest is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
-    Pieces depend on ``memory`` and the data, never on the number of threads, so that the sums do not either.
+    The rest is for uncounted memory: reader buffers, sums, memory not yet returned to the system. Pieces depend on
+    ``memory`` and the data, never on the number of threads, and so do the sums.
     """
 
     memory: int
@@ -70,10 +72,10 @@ class FileSettings:
 
     @property
     def kept(self) -> int:
-        """Bytes of what is kept between passes."""
+        """Bytes of data cached between passes."""
         return self.memory // 3
 
     @property
     def in_flight(self) -> int:
-        """Bytes of pieces that are being read and summed."""
+        """Bytes of pieces in progress."""
         return 3 * self.memory // 8

@@ -1,4 +1,4 @@
-"""What every kind of table file can do, and the ranges of rows that it is read in."""
+"""The interface of table files, and ranges of their rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError
 
 @dataclass(frozen=True, kw_only=True)
 class FileRange:
-    """Some rows of one file that are read one after the other: row groups, record batches, or bytes of text.
+    """Consecutive rows of one file: row groups, record batches, or bytes of text.
 
-    ``first`` to ``last`` are their numbers. ``nbytes`` is about how much memory their columns take, ``overhead`` what
-    reading takes beside a piece of them. Of a CSV, ``line`` is the number of the first line, and ``text`` holds the
-    bytes if they have been read already.
+    ``first`` to ``last`` are their numbers. ``nbytes`` is the approximate memory of their columns, ``overhead`` the
+    memory for reading besides a piece of them. For a CSV, ``line`` is the first line number, and ``text`` the bytes if
+    already read.
     """
 
     table: TableFile
@@ -34,11 +34,11 @@ class FileRange:
 
     @property
     def name(self) -> str:
-        """Where the rows are, for those who read an error."""
+        """The location of the rows, for error messages."""
         return self.table.location(self.first, self.last)
 
     def split(self) -> Iterator[FileRange]:
-        """Yield its row groups or record batches one by one; text has no such parts."""
+        """Yield its row groups or record batches one by one; text has none."""
         if self.table.is_text:
             yield self
         else:
@@ -47,10 +47,10 @@ class FileRange:
 
 @dataclass(frozen=True, kw_only=True)
 class TableFile:
-    """A file with a table in it: its columns, and the number of its rows as far as it is known without reading them.
+    """A file with a table: its columns, and the number of rows, as far as it is known without reading them.
 
-    ``is_text`` says that reading is slow, so that rows are worth a cache. ``units`` is what errors call one part and
-    several parts of the file.
+    ``is_text`` says that reading is slow, so that caching is worthwhile. ``units`` names one and several parts of the
+    file in error messages.
     """
 
     file: InputFile
@@ -60,13 +60,13 @@ class TableFile:
     units: ClassVar[tuple[str, str] | None] = None
 
     def with_codes(self, names: Iterable[str]) -> TableFile:
-        """Return the file with these columns, where they are text, read as codes of a dictionary; here, as it is."""
+        """Return the file with these columns, if text, read as dictionary codes; by default unchanged."""
         return self
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
-        """Yield the rows in ranges of about so many bytes, the same ones every time; here, all in one.
+        """Yield the rows in ranges of about ``nbytes``, the same every time; by default all in one.
 
-        Those that are not ``needed`` will not be read, only counted.
+        Ranges that are not ``needed`` are counted, not read.
         """
         yield FileRange(table=self, first=0, last=1, nbytes=self.expected_rows * row_bytes(self.schema))
 
@@ -96,7 +96,7 @@ class TableFile:
 
 @contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Say of which file and part of it an error of Arrow speaks."""
+    """Add the file and its part to an error from Arrow."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""CSV files: cut into ranges of bytes at the ends of rows, each of which any thread can read by itself."""
+"""CSV files, split at row ends into byte ranges that threads read independently."""
 
 from __future__ import annotations
 
@@ -23,38 +23,37 @@ from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
 
-HEAD = 1 << 20  # Bytes in which the header has to end.
+HEAD = 1 << 20  # Maximum size of the header in bytes.
 SAMPLE = 1 << 18  # Bytes of rows from which the types of columns are first inferred.
-BLOCK = 1 << 20  # Bytes that the reader of Arrow takes at a time: what stays in a core's own cache.
-MARGIN = 1 << 16  # Bytes that are read beyond where a range should end, to find the end of its last row.
+BLOCK = 1 << 20  # Bytes that Arrow's reader processes at a time, within a core's own cache.
+MARGIN = 1 << 16  # Bytes read beyond the nominal end of a range, to find the end of its last row.
 THREADED, MOST = 1 << 25, (1 << 31) - 1
-"""Bytes from which one text is read by several threads, and those that Arrow can take at a time."""
-LONGEST = 1 << 26  # Bytes that one row may have.
+"""Size from which several threads read one text, and the maximum that Arrow accepts at a time."""
+LONGEST = 1 << 26  # Maximum bytes of one row.
 BOM = b"\xef\xbb\xbf"
 NOT_UTF8 = (
-    "holds text that is not UTF-8, though the file begins with such. Pass its encoding (encoding='latin-1', say), or "
-    "save it as UTF-8; Excel calls that CSV UTF-8."
+    "holds text that is not UTF-8, unlike the beginning of the file. Pass its encoding, such as encoding='latin-1', or "
+    "save it as UTF-8 ('CSV UTF-8' in Excel)."
 )
 
 Text: TypeAlias = bytes | bytearray
 Types: TypeAlias = Mapping[str, pa.DataType]
 Expected: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
-"""What columns are expected to be: see `FileParts.with_types`."""
+"""Expected types of columns: see `FileParts.with_types`."""
 
 
 class TypeInferenceError(Exception):
-    """A range has values that the types inferred so far do not hold, and wider types may; ``number``: of its task."""
+    """A range has values outside the types inferred so far, which wider types may hold; ``number`` is its task."""
 
     number = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextTable(TableFile):
-    """A CSV file: the names and types that its beginning shows, and where its rows begin.
+    """A CSV file: the names and types inferred from its beginning, and the starts of its rows.
 
-    ``formats`` are those of columns whose values are written for people (money, say), by name. ``starts`` holds the
-    first byte and the first line of each range once the file has been cut, so that later passes can read ranges in any
-    order.
+    ``formats`` maps columns to recognised text formats (such as money). ``starts`` holds the first byte and line of
+    each range once the file has been split, so that later passes can read ranges in any order.
     """
 
     dialect: TextDialect
@@ -148,9 +147,9 @@ class TextTable(TableFile):
         return self._with(own, found)
 
     def plain_formats(self, schema: pa.Schema) -> dict[str, TextFormat]:
-        """Return the formats of what Arrow reads by itself: dates, and numbers of a file with decimal commas.
+        """Return the formats that Arrow reads itself: dates, and numbers of a file with decimal commas.
 
-        A model keeps them beside those that were recognised, to read later text alike.
+        A model stores them with the recognised formats, to read later text in the same way.
         """
         found = {}
         for name, type_ in zip(schema.names, schema.types, strict=True):
@@ -172,7 +171,7 @@ class TextTable(TableFile):
             return None
         try:
             return self._parse(chunk[begin:end], 1, dict.fromkeys(names, pa.string()), names)
-        except InvalidInputError:  # cut within a quoted field, or broken: whoever reads it all will say so
+        except InvalidInputError:  # cut within a quoted field, or invalid: reading all of it reports the error
             return None
 
     def with_types(self, types: Expected) -> TextTable:
@@ -182,7 +181,7 @@ class TextTable(TableFile):
         expected = {name: given[name].type if name in given else types[name] for name in known}
         own = {field.name: field.type for field in self.schema}
         refined = {name: refine_type(expected[name], type_) if name in known else type_ for name, type_ in own.items()}
-        # What a model expects counts for more than what the file looks like.
+        # The types that a model expects take precedence over those inferred from the file.
         formats_ = {name: one for name, one in self.formats.items() if one.type == refined[name] or name not in known}
         formats_ = {name: one for name, one in formats_.items() if name not in known or one.kind != "levels"} | given
         return replace(self._with(refined, formats_), fixed=self.fixed.union(known))
@@ -194,8 +193,8 @@ class TextTable(TableFile):
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield ranges that begin and end with a row.
 
-        The first time the file is read here, in order, to find where rows begin; then ranges are read by those who
-        need them. A compressed file is read here every time, if its rows are ``needed``.
+        The first time, the file is read here, in order, to find the starts of rows; later, ranges are read on demand. A
+        compressed file is read here every time, if its rows are ``needed``.
         """
         if self.starts and not (needed and self._is_sequential):
             for (first, line), (last, _) in pairwise(self.starts):
@@ -250,25 +249,25 @@ class TextTable(TableFile):
         yield conform(table, schema, self.file.keys)
 
     def infer(self, part: FileRange, types: Types) -> Types:
-        """Return types that hold the values of a range too, or say which value is of another kind."""
+        """Return types that also hold the values of a range; raise an error that names a value of another kind."""
         text, names = self._text(part), [name for name in types if name not in self.file.keys]
         fixed = {name: types[name] for name in names if name in self.fixed}
         found = self.convert(text, part.line, names, fixed).schema
         wider = {name: common_type(types[name], found.field(name).type) for name in names}
         for name in names:
             if wider[name] is None:
-                # Numbers among words are words. If it is the other way round, this says which value in which line.
+                # A column with text and numbers is text. Otherwise this reports the invalid value and its line.
                 self.convert(text, part.line, [name], {name: types[name]})
         return {name: type_ if wider.get(name) is None else wider[name] for name, type_ in types.items()}
 
     @property
     def recognised(self) -> str:
-        """What was found to be unusual about the text, and not given, in words."""
+        """A description of the unusual properties that were detected, not given."""
         return str(self.dialect.without(self.given))
 
     @property
     def delimiter(self) -> str:
-        """What stands between fields."""
+        """The field delimiter."""
         return self.dialect.delimiter or ","
 
     @property
@@ -288,7 +287,7 @@ class TextTable(TableFile):
             return part.text
         self.file.check_unchanged()
         with reading(part.name), open_text(self.file.path, self.dialect) as stream:
-            if self._is_sequential:  # kept rows were lost: the way to them is through all before
+            if self._is_sequential:  # cached rows were lost: read all rows before them again
                 for start in range(0, part.first, BLOCK):
                     read_bytes(stream, min(BLOCK, part.first - start))
             else:
@@ -358,7 +357,7 @@ class TextTable(TableFile):
 
 
 def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearray:
-    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream only."""
+    """Return ``count`` bytes that begin with those already read; fewer only at the end of the stream."""
     text = bytearray(count)
     text[: len(begun)] = begun
     done = len(begun)

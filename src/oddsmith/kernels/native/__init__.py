@@ -142,6 +142,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "sgd": (ctypes.POINTER(SgdProblem),),
     "columns": (ctypes.POINTER(ColumnsProblem), ctypes.c_int),
     "classes": (ctypes.POINTER(ClassesProblem),),
+    "class_norms": (ctypes.POINTER(ClassesProblem), _P),
     "quadratic": (ctypes.POINTER(QuadraticProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }

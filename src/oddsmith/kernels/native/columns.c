@@ -206,14 +206,49 @@ static double move_intercepts(classes_problem *q) {
     return gain;
 }
 
-/* The slopes of all classes along column j. */
+typedef double eight __attribute__((vector_size(64), aligned(8)));
+#define EIGHT(a) (*(const eight *)(a))
+
+/* The slopes of some blocks of eight classes along a column; without z those of the residuals alone. */
+INLINE void slopes_of_blocks(
+    const classes_problem *q, const double *x, const int32_t *row, int64_t length, const int64_t *begin, const int blocks,
+    double *slopes
+) {
+    eight sum[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t t = 0; t < length; t++) {
+        const int64_t i = row ? row[t] : t, at = i * q->C;
+        const double own = x[t];
+        if (!q->z) {
+            for (int b = 0; b < blocks; b++) sum[b] += own * EIGHT(q->r + at + begin[b]);
+            continue;
+        }
+        const double center = q->center[i], weight = q->s[i] * own;
+        for (int b = 0; b < blocks; b++) {
+            const int64_t k = at + begin[b];
+            sum[b] += own * EIGHT(q->r + k) + weight * (EIGHT(q->p + k) * (EIGHT(q->z + k) - center));
+        }
+    }
+    for (int b = 0; b < blocks; b++) *(eight *)(slopes + begin[b]) = sum[b];
+}
+
+/* The slopes of all classes along a column. The last block of eight classes may overlap the one before. */
 static void class_slopes(const classes_problem *q, const double *x, const int32_t *row, int64_t length, double *slopes) {
     const int64_t C = q->C;
+    for (int64_t k = 0; k < C; k += 32) {
+        int64_t begin[4], blocks = 0;
+        for (int64_t b = k; C >= 8 && b < C && blocks < 4; b += 8) begin[blocks++] = b + 8 <= C ? b : C - 8;
+        if (blocks == 4) slopes_of_blocks(q, x, row, length, begin, 4, slopes);
+        else if (blocks == 3) slopes_of_blocks(q, x, row, length, begin, 3, slopes);
+        else if (blocks == 2) slopes_of_blocks(q, x, row, length, begin, 2, slopes);
+        else if (blocks == 1) slopes_of_blocks(q, x, row, length, begin, 1, slopes);
+    }
+    if (C >= 8) return;
     for (int64_t k = 0; k < C; k++) slopes[k] = 0.0;
     for (int64_t t = 0; t < length; t++) {
-        const int64_t i = row ? row[t] : t;
-        const double *r = q->r + i * C, *p = q->p + i * C, *z = q->z + i * C, center = q->center[i], sx = q->s[i] * x[t];
-        for (int64_t k = 0; k < C; k++) slopes[k] += x[t] * r[k] + sx * p[k] * (z[k] - center);
+        const int64_t i = row ? row[t] : t, at = i * C;
+        const double center = q->z ? q->center[i] : 0.0, weight = q->z ? q->s[i] * x[t] : 0.0;
+        for (int64_t k = 0; k < C; k++)
+            slopes[k] += x[t] * q->r[at + k] + (q->z ? weight * q->p[at + k] * (q->z[at + k] - center) : 0.0);
     }
 }
 
@@ -223,11 +258,10 @@ static void class_diagonals(const classes_problem *q, const double *x, const int
     for (int64_t k = 0; k < C; k++) sums[k] = 0.0;
     for (int64_t t = 0; t < length; t++) {
         const int64_t i = row ? row[t] : t;
-        const double *p = q->p + i * C, weight = q->s[i] * x[t] * x[t];
-        if (q->grouped)
-            for (int64_t k = 0; k < C; k++) sums[k] += weight * p[k];
-        else
-            for (int64_t k = 0; k < C; k++) sums[k] += weight * p[k] * (1.0 - p[k]);
+        const double *p = q->p + i * C, weight = q->s[i] * x[t] * x[t], own = q->grouped ? 0.0 : 1.0;
+        int64_t k = 0;
+        for (; k + 8 <= C; k += 8) *(eight *)(sums + k) += weight * (EIGHT(p + k) * (1.0 - own * EIGHT(p + k)));
+        for (; k < C; k++) sums[k] += weight * p[k] * (1.0 - own * p[k]);
     }
 }
 
@@ -301,6 +335,24 @@ EXPORT int NAME(classes)(classes_problem *q) {
         double gain = classes_sweep(q, 0);
         if (gain <= q->tol) break;
         while (q->done < q->sweeps && gain > q->tol) gain = classes_sweep(q, 1);
+    }
+    return 0;
+}
+
+/* The dual norms of the products of all columns with the residuals r (n x C): the largest of a column, or their length. */
+EXPORT int NAME(class_norms)(const classes_problem *q, double *norms) {
+    const int64_t C = q->C;
+    for (int64_t j = 0; j < q->count; j++) {
+        const int64_t from = COLUMN(q, j), length = LENGTH(q, j);
+        const double *x = q->data + from;
+        double sums[C], most = 0.0;
+        class_slopes(q, x, q->indices ? q->indices + from : NULL, length, sums);
+        for (int64_t k = 0; k < C; k++)
+            if (q->grouped)
+                most += sums[k] * sums[k];
+            else if (fabs(sums[k]) > most)
+                most = fabs(sums[k]);
+        norms[j] = q->grouped ? sqrt(most) : most;
     }
     return 0;
 }

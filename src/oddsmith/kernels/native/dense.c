@@ -266,18 +266,50 @@ static int softmax_columns(dense_problem *p) {
     return 0;
 }
 
+/* Models next to each other with the columns that have a weight in one of them, and these weights. */
+typedef struct {
+    int64_t first, count, used;
+    int32_t *which;
+    double *W;
+} model_group;
+
+static int64_t group_models(const dense_problem *p, model_group *groups, int32_t *which, double *W) {
+    int64_t found = 0;
+    for (int64_t c = 0, next; c < p->C; c = next, found++) {
+        next = c + LEFT <= p->C ? c + LEFT : c + 1;
+        model_group *group = groups + found;
+        *group = (model_group){c, next - c, 0, which + found * p->m, W + c * p->m};
+        for (int64_t j = 0; j < p->m; j++) {
+            int any = 0;
+            for (int64_t k = c; k < next; k++) any |= p->W[k * p->m + j] != 0.0;
+            if (any) group->which[group->used++] = (int32_t)j;
+        }
+        for (int64_t k = 0; k < group->count; k++)
+            for (int64_t j = 0; j < group->used; j++)
+                group->W[k * group->used + j] = p->W[(c + k) * p->m + group->which[j]];
+    }
+    return found;
+}
+
 /* C models of two classes at once: add to g, and to the values of each. Rows in single or double precision. */
 EXPORT int NAME(models)(dense_problem *p, double *values) {
     const int64_t C = p->C, P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8), column = line(8 * ld);
     arena memory;
     if (p->kind == STORED_AS_HALF) return 2;
-    if (!arena_make(&memory, (P + 2 * C + 3) * column)) return 1;
+    if (!arena_make(&memory, (P + 2 * C + 3) * column + line(C * sizeof(model_group)) + 2 * line(8 * C * p->m))) return 1;
+    model_group *groups = arena_take(&memory, C * sizeof(model_group));
+    int32_t *which = arena_take(&memory, 4 * C * p->m);
+    const int64_t count = group_models(p, groups, which, arena_take(&memory, 8 * C * p->m));
     double *z = arena_take(&memory, P * column), *A = arena_take(&memory, C * column), *R = arena_take(&memory, C * column);
     double *sign = arena_take(&memory, column), *s = arena_take(&memory, column), *h = arena_take(&memory, column);
     for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {
         next = next_tile(p, at, step);
         pack_tile(p, at, z, ld);
-        combine_double(z + ld, ld, p->m, p->W, p->b, C, A);
+        for (const model_group *some = groups; some < groups + count; some++)
+            if (some->count == LEFT)
+                combine_rows_double(z + ld, ld, some->used, some->which, some->W, p->b + some->first, LEFT, A + some->first * ld);
+            else
+                combine_rows_double(z + ld, ld, some->used, some->which, some->W, p->b + some->first, 1, A + some->first * ld);
         for (int64_t i = 0; i < ld; i++) {
             sign[i] = i < at.n && p->t[at.seen + i] != 1 ? -1.0 : 1.0;
             s[i] = i < at.n && p->s ? p->s[at.seen + i] : 0.0;

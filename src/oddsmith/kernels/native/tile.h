@@ -9,17 +9,18 @@
 #define SPLAT GLUE(splat, REAL)
 #define STORE GLUE(store, REAL)
 
-/* A_c = b_c + sum_j W_cj z_j for `count` classes, of the rows from z on, some vectors. */
+/* A_c = b_c + sum_j W_cj z_j for `count` classes, of the rows from z on, some vectors. With `which`, z_j is that column. */
 INLINE void GLUE(combine_block, REAL)(
-    const REAL *z, int64_t ld, int64_t m, const double *W, const double *b, const int count,
+    const REAL *z, int64_t ld, int64_t m, const int32_t *which, const double *W, const double *b, const int count,
     const int vectors, REAL *A
 ) {
     VECTOR sum[LEFT][4];
     for (int c = 0; c < count; c++)
         for (int v = 0; v < vectors; v++) sum[c][v] = SPLAT((REAL)b[c]);
-    for (int64_t j = 0; j < m; j++, z += ld) {
+    for (int64_t j = 0; j < m; j++) {
+        const REAL *column = z + (which ? which[j] : j) * ld;
         VECTOR x[4];
-        for (int v = 0; v < vectors; v++) x[v] = LOAD(z + v * LANES);
+        for (int v = 0; v < vectors; v++) x[v] = LOAD(column + v * LANES);
         for (int c = 0; c < count; c++) {
             VECTOR w = SPLAT((REAL)W[c * m + j]);
             for (int v = 0; v < vectors; v++) sum[c][v] += w * x[v];
@@ -29,24 +30,22 @@ INLINE void GLUE(combine_block, REAL)(
         for (int v = 0; v < vectors; v++) STORE(A + c * ld + v * LANES, sum[c][v]);
 }
 
+/* The same for all rows of a tile. */
+INLINE void GLUE(combine_rows, REAL)(
+    const REAL *z, int64_t ld, int64_t m, const int32_t *which, const double *W, const double *b, const int count, REAL *A
+) {
+    int64_t i = 0;
+    for (; i + 4 * LANES <= ld; i += 4 * LANES) GLUE(combine_block, REAL)(z + i, ld, m, which, W, b, count, 4, A + i);
+    for (; i < ld; i += LANES) GLUE(combine_block, REAL)(z + i, ld, m, which, W, b, count, 1, A + i);
+}
+
 /* A = W Z + b: weights W (C x m) times a tile. */
 LOCAL void GLUE(combine, REAL)(
     const REAL *z, int64_t ld, int64_t m, const double *W, const double *b, int64_t C, REAL *A
 ) {
-    for (int64_t c = 0; c < C; c += LEFT) {
-        int64_t i = 0;
-        if (c + LEFT <= C) {
-            for (; i + 4 * LANES <= ld; i += 4 * LANES)
-                GLUE(combine_block, REAL)(z + i, ld, m, W + c * m, b + c, LEFT, 4, A + c * ld + i);
-            for (; i < ld; i += LANES) GLUE(combine_block, REAL)(z + i, ld, m, W + c * m, b + c, LEFT, 1, A + c * ld + i);
-            continue;
-        }
-        for (int64_t k = c; k < C; k++) {
-            for (i = 0; i + 4 * LANES <= ld; i += 4 * LANES)
-                GLUE(combine_block, REAL)(z + i, ld, m, W + k * m, b + k, 1, 4, A + k * ld + i);
-            for (; i < ld; i += LANES) GLUE(combine_block, REAL)(z + i, ld, m, W + k * m, b + k, 1, 1, A + k * ld + i);
-        }
-    }
+    int64_t c = 0;
+    for (; c + LEFT <= C; c += LEFT) GLUE(combine_rows, REAL)(z, ld, m, NULL, W + c * m, b + c, LEFT, A + c * ld);
+    for (; c < C; c++) GLUE(combine_rows, REAL)(z, ld, m, NULL, W + c * m, b + c, 1, A + c * ld);
 }
 
 /* The sums of four vectors. */

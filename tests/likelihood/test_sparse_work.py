@@ -1,0 +1,38 @@
+"""The work of paths of sparse weights, and what they find at each scale.
+
+`tests.likelihood.sparse_work` says how the table was written; other tests hold the optima against other programs.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.likelihood.sparse_work import PATHS, PLACE, work
+
+EXPECTED = json.loads(PLACE.read_text(encoding="utf-8"))
+
+
+def test_every_path_is_known() -> None:
+    assert list(PATHS) == list(EXPECTED)
+
+
+def assert_same_work(name: str) -> None:
+    """Hold the work of a path against what was written down."""
+    found, expected = work(name), EXPECTED[name]
+    columns = [part["work"].pop("columns in steps", 0) for part in (found, {**expected, "work": {**expected["work"]}})]
+    assert abs(columns[0] - columns[1]) <= 2  # of two columns that are alike either may come first
+    assert found["work"] == {kind: n for kind, n in expected["work"].items() if kind != "columns in steps"}
+    assert found["passes"] == expected["passes"] and found["not zero"][1:] == expected["not zero"][1:]
+    np.testing.assert_allclose(found["scales"], expected["scales"], rtol=1e-5)
+    np.testing.assert_allclose(found["objective"], expected["objective"], rtol=1e-6)
+    factor = 2.5 if "three classes" in name else 1.25
+    np.testing.assert_allclose(
+        np.log(np.array(found["gap"]) + 1e-11), np.log(np.array(expected["gap"]) + 1e-11), atol=np.log(factor)
+    )
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_work_of_a_path(name: str) -> None:
+    assert_same_work(name)
