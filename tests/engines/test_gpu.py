@@ -162,9 +162,9 @@ def test_curvature_between_intercepts_keeps_its_digits_where_classes_are_separat
 
 
 def test_solutions_are_extrapolated_along_a_path() -> None:
-    from oddsmith.likelihood.device_sweep import Path
+    from oddsmith.likelihood.device_sweep import SolutionPath
 
-    path = Path()
+    path = SolutionPath()
     for place in (0.0, 0.5, 1.0):
         path.add(place, torch.tensor([place**2, 1.0]))
     np.testing.assert_allclose(path.ahead(1.5), [2.25, 1.0])

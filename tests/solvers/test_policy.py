@@ -374,7 +374,7 @@ TRACES = {
     "near_objective": ("sparse rows, wide prior",),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
-ELSEWHERE |= {"inverse_iterations", "device_certificate_rows"}  # of fits on a device, which need PyTorch
+ELSEWHERE |= {"device_certificate_rows", "device_sampling_error", "device_contraction", "device_shifts"}  # PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",
@@ -401,7 +401,14 @@ def plans(settings: Policy) -> list[Any]:
     found += [one.solver for one in found]
     for n, shape, lazy, *_ in SIZES:
         found += [subsample_sizes(n, shape, settings, lazy=lazy), start_sizes(n, shape, settings)]
-    for n, P in ((20_000_000, 101), (2_000_000, 1001), (5_000_000, 150), (10**9, 1001), (30_000, 2000), (10**6, 101)):
+    for n, P in (
+        (20_000_000, 101),
+        (2_000_000, 1001),
+        (5_000_000, 150),
+        (10**9, 1001),
+        (5_000_000, 2000),
+        (30_000, 2000),
+    ):
         found.append(device_sizes(n, P, settings))
     for n, size in (
         (1_670_000, 21),

@@ -178,7 +178,7 @@ def on_its_way(source: DeviceSource) -> DeviceSource:
     if source.device.type != "cuda":
         return DeviceSource(X=source.X.to(source.device), t=source.t, K=source.K, s=source.s)
     free, _ = torch.cuda.mem_get_info(source.device)
-    room, slices = free * (1.0 - HEADROOM), max(1, (1 << 28) // row)
+    room, slices = free * (1.0 - HEADROOM), max(16, (1 << 28) // row // 16 * 16)  # sizes that kernels are compiled for
     sliced = DeviceSource(X=source.X, t=source.t, K=source.K, s=source.s, slice_rows=slices)
     if row * source.n_rows + 2 * row * slices <= room:
         return resident(sliced)

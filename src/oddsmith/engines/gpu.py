@@ -40,9 +40,9 @@ class DeviceBlock(NamedTuple):
 class DeviceSource:
     """Rows, class codes and weights as tensors: what `MemorySource` is for arrays.
 
-    ``X`` lies on ``device``; or in memory, and its slices of ``slice_rows`` are copied over in every pass, straight from
-    where they are if they are ``registered``. Codes and weights lie on the device in any case. Where ``rows`` are given,
-    only the rows that they name count.
+    ``X`` lies on ``device``; or in memory, and its slices of ``slice_rows`` are copied over in every pass, straight
+    from where they are if they are ``registered``. Codes and weights lie on the device in any case. Where ``rows`` are
+    given, only the rows that they name count.
     """
 
     X: Tensor
@@ -56,7 +56,6 @@ class DeviceSource:
     transform = None
     form = None
     drawn = None
-    form = None
     is_sparse = False
     has_offset = False
     offset_mean: Array | None = None

@@ -47,7 +47,7 @@ def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoi
     x = objective.to_tensor(np.zeros(objective.size))
     odds = np.log(np.maximum(problem.class_weight, 0.5))
     x.reshape(unit.shape)[:, 0] = torch.as_tensor(odds - odds.mean())
-    preconditioner, sample, slope, path = None, None, None, Path()
+    preconditioner, sample, slope, path = None, None, None, SolutionPath()
     pairs: Pairs = []
     Q = unit.Q
     for scale in scales:
@@ -82,7 +82,7 @@ def _with_prior(pairs: Pairs, change: Tensor, shape: tuple[int, int]) -> Pairs:
     return changed
 
 
-class Path:
+class SolutionPath:
     """The last points of a path of solutions: the next is guessed by the polynomial through them."""
 
     def __init__(self) -> None:

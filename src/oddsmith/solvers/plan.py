@@ -291,8 +291,9 @@ class Planner:
             stages = (self.stage("L-BFGS", n // 16, 20), self.stage("mixed-precision refinement", n, 40))
             return Plan(stages, "since the rows lie on a device", 45, DeviceSoftmax())
         if facts.n_classes == 2 and n >= max(small, 4 * weights) and weights <= self.policy.largest_hessian:
-            sizes = zip(device_sizes(n, facts.shape[1], self.policy), (6, 1, 1), strict=True)
-            newton = [self.stage("Newton", rows, steps, hessians=steps) for rows, steps in sizes]
+            first, *others = device_sizes(n, facts.shape[1], self.policy)
+            newton = [self.stage("Newton", first, 6, hessians=6)]
+            newton += [self.stage("Newton", rows, 1, hessians=1) for rows in others]
             reason = f"since the rows lie on a device, with {n // weights:,} of them for each of {weights:,} weights"
             return Plan((*newton, self.stage("L-BFGS", n, 4)), reason, 4, DeviceQuasiNewton(polish=flat))
         if weights > self.policy.largest_hessian:

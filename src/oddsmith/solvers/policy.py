@@ -198,6 +198,8 @@ class Policy:
     device_rows_per_weight: tuple[int, int] = (50, 24)
     """Rows for each weight of the smaller subsample there, of few weights and of many: its error is a hundredth of the
     weights', and the larger one takes it off."""
+    device_least_rows_per_weight: int = 8
+    """Rows for each weight that a subsample has even if they are more than a quarter of all."""
     device_many_rows: int = 6000
     device_share: tuple[float, float] = (0.75, 500.0)
     """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
