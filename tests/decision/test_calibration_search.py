@@ -37,6 +37,7 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "three classes": (scores(60, 3), {}),
     "three classes, no shifts": (scores(60, 3), {"shifts": False}),
     "three classes, no slope": (scores(60, 3), {"slope": False}),
+    "one class far above": ((scores(60, 2)[0] + np.array([9.0, 0.0]), scores(60, 2)[1]), {}),
     "small": ((1e-3 * scores(60, 3)[0], scores(60, 3)[1]), {}),
 }
 # Evaluations, slope, first shift.
@@ -47,6 +48,7 @@ SEARCHES: dict[str, tuple[int, float, float]] = {
     "three classes": (6, 0.6779153, -0.1084598),
     "three classes, no shifts": (6, 0.676771, 0.0),
     "three classes, no slope": (4, 1.0, -0.1616501),
+    "one class far above": (23, 0.5433872, -2.526016),
     "small": (6, 677.9153, -0.1084598),
 }
 

@@ -2,6 +2,7 @@
 
 import json
 
+import mpmath
 import numpy as np
 import pytest
 from tests.reference_data import FOLDER
@@ -69,3 +70,45 @@ def test_the_spread_is_the_same_whichever_class_is_the_rare_one(name: str) -> No
 def test_a_narrow_gaussian_far_out_is_no_more_than_certain() -> None:
     for name in LINKS:
         assert (expected_probability(LINKS[name], np.array([-30.0, 25.0]), np.array([1e-3, 1e-3])) <= 1.0).all()
+
+
+GRID = [
+    (mu, sigma) for mu in (-20.0, -3.0, -0.4, 0.0, 0.3, 0.8, 2.0) for sigma in (0.01, 0.2, 0.29, 0.35, 1.0, 4.0, 60.0)
+]
+
+
+def in_sixty_digits(name: str, mu: float, sigma: float) -> tuple[float, float]:
+    """The closed forms of E[1 − f] and E[f], where differences of large terms cost nothing."""
+    with mpmath.workdps(60):
+        m, s = mpmath.mpf(mu), mpmath.mpf(sigma)
+        if name == "probit":
+            up = mpmath.ncdf(m / mpmath.sqrt(1 + s**2))
+        elif name == "log":
+            up = mpmath.ncdf(m / s) + mpmath.exp(m + s**2 / 2) * mpmath.ncdf(-m / s - s)
+        else:
+            integral = lambda z: z * mpmath.ncdf(z) + mpmath.npdf(z)  # noqa: E731
+            up = s * (integral(m / s) - integral((m - 1) / s))
+        return float(1 - up), float(up)
+
+
+@pytest.mark.parametrize("name", ["probit", "log", "identity"])
+def test_closed_forms_have_their_digits(name: str) -> None:
+    mu, sigma = np.array(GRID).T
+    exact = np.array([in_sixty_digits(name, *at) for at in GRID])
+    found = expected_probability(LINKS[name], mu, sigma)
+    shown = exact > 1e-12  # a smaller complement has the rounding of one
+    np.testing.assert_allclose(found[shown], exact[shown], rtol=1e-9)
+    np.testing.assert_allclose(found[:, 1], exact[:, 1], rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", ["log", "identity"])
+def test_the_spread_of_bounded_links_is_that_of_their_moments(name: str) -> None:
+    """By the trapezoidal rule on half a million points."""
+    for mu, sigma in [(-1.0, 0.5), (-0.2, 0.7), (0.4, 0.2), (0.9, 0.5), (0.3, 3.0)]:
+        a = mu + sigma * np.linspace(-9.0, 9.0, 500_001)
+        weight = np.exp(-0.5 * ((a - mu) / sigma) ** 2)
+        weight /= weight.sum()
+        f = LINKS[name].inverse(a)
+        mean = expected_probability(LINKS[name], np.array([mu]), np.array([sigma]))
+        spread = probability_std(LINKS[name], np.array([mu]), np.array([sigma]), mean)[0]
+        assert spread == pytest.approx(np.sqrt(weight @ (f - weight @ f) ** 2), rel=1e-4)

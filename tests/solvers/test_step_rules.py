@@ -14,7 +14,7 @@ from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.certificate import InverseBound, gap_bound
 from oddsmith.solvers.constrained import _falls_no_more, minimise
 from oddsmith.solvers.general import gradient_descent
-from oddsmith.solvers.newton import looks_separated, stalled
+from oddsmith.solvers.newton import looks_separated, stalled, unchecked_newton_step
 from oddsmith.solvers.plan import Facts, Machine, plan_for
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.subsampled import oas_shrinkage
@@ -61,7 +61,7 @@ def test_shrinkage_of_three_weights() -> None:
 def test_a_hessian_asked_for_needs_four_matrices_and_one_for_each_thread() -> None:
     facts, solver = Facts(n_rows=9000, n_columns=2999), Newton()
     assert plan_for(solver, facts, Machine(memory=432.1e6)).memory == 32.0 * 3000**2
-    with pytest.raises(InvalidInputError, match="needs about 432 MB, and 431 MB of memory are available"):
+    with pytest.raises(InvalidInputError, match="needs about 432 MB, but only 431 MB of memory are available"):
         plan_for(solver, facts, Machine(memory=431e6))
 
 
@@ -200,3 +200,14 @@ def test_the_last_newton_step_leaves_no_more_than_a_hundredth_of_the_tolerance(t
     p = np.array([0.9e-9])
     e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=1e20 * p, hessian=np.array([[1e20]]))
     assert (Newton()._last_step(stub, e, e.factor(), p, tol) is not None) == taken
+
+
+def test_rounding_is_added_to_what_a_newton_step_leaves() -> None:
+    """A decrement of 0.011, of which 0.001 is rounding, leaves half its square times e^0.011, and the rounding."""
+    stub: Any = SimpleNamespace(self_concordance=1.0, rounding=1e-3, passes=1, log_likelihood=lambda w, value: 0.0)
+    e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=np.array([0.01]), hessian=np.eye(1))
+    final, certificate = unchecked_newton_step(stub, e, e.factor(), 1e-3)
+    left = 0.5 * 0.011**2 * np.exp(0.011)
+    assert final.w == pytest.approx([-0.01]) and final.value == pytest.approx(1.0 - 0.5e-4)
+    assert certificate.gradient_norm == pytest.approx(left)
+    assert certificate.gap == pytest.approx(0.5 * (left + 1e-3) ** 2, rel=1e-3, abs=0.0)
