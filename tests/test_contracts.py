@@ -3,6 +3,7 @@
 import ast
 import inspect
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,14 @@ import oddsmith
 
 SRC = Path(inspect.getfile(oddsmith)).parent
 FILES = sorted(SRC.rglob("*.py"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """A million nodes are not kept for the tests that come after."""
+    yield
+    for kept in (trees, nodes, classes, functions, base_names):
+        kept.cache_clear()
 
 
 @cache

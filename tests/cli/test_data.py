@@ -161,11 +161,11 @@ def test_a_duckdb_query_reads_no_other_file() -> None:
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InvalidInputError, match=r"psycopg is needed.*oddsmith\[postgres\]"):
+    with pytest.raises(InvalidInputError, match=r"needs the package psycopg, which is not installed.*postgres"):
         open_data("postgresql://localhost/shop::orders").table()
     monkeypatch.setitem(sys.modules, "duckdb", None)
     Path("a.duckdb").write_bytes(b"12345678DUCK")
-    with pytest.raises(InvalidInputError, match=r"duckdb is needed.*oddsmith\[duckdb\]"):
+    with pytest.raises(InvalidInputError, match=r"needs the package duckdb, which is not installed.*duckdb"):
         open_data("a.duckdb::orders").table()
 
 

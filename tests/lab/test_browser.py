@@ -222,7 +222,7 @@ def test_table_is_shown_by_the_names_of_its_columns(visit: Callable[..., Lab], t
     lab.page.set_input_files("#file", tmp_path / "bad.csv")
     lab.page.wait_for_timeout(200)
     lab.settle()
-    assert "fewer than two columns" in lab.page.text_content("#csv-note")
+    assert "fewer than two numeric columns" in lab.page.text_content("#csv-note")
 
 
 def test_address_brings_the_same_pixels_back(visit: Callable[..., Lab]) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import expit
 from tests.sparse_optimum import minimise
 from tests.sparse_problems import random_problem
 
@@ -176,3 +178,16 @@ def test_means_of_classes_bound_the_intercept(monkeypatch):
     assert batch.mean_bound == pytest.approx(np.abs(means * scale).max(), rel=1e-9)
     for k, optimum in enumerate(batch.solve(1e-9)):
         assert abs(optimum.e.w[0]) <= batch.points[k].penalty.reach
+
+
+@pytest.mark.parametrize("way", ["all columns", "many columns"])
+def test_the_smallest_scale_with_offsets_is_that_of_the_best_intercept(way, monkeypatch):
+    if way == "many columns":
+        monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_hessian=0))
+    X, t = logistic_table(300)
+    s, offset = np.arange(300) % 3 + 0.5, np.linspace(-1.0, 1.0, 300)
+    b = brentq(lambda b: s @ (expit(b + offset) - t), -9.0, 9.0, xtol=1e-15)
+    model = LogisticRegression(LaplacePrior(1.0))
+    stated = SparseProblem.of(model._problem(X, t, s, offset, {}, reset=True)[1])
+    found = stated.smallest_scale(stated.null_point())
+    assert found == pytest.approx(1.0 / np.abs(X.T @ (s * (expit(b + offset) - t))).max(), rel=1e-9)

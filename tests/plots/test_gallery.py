@@ -1,6 +1,7 @@
 """Every script of the gallery runs, and what its figure claims holds."""
 
 import itertools
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,13 @@ LARGEST_FILE, LARGEST_SHEET = 60_000, 1_000_000
 def gallery(name: str) -> dict[str, Any]:
     """What a script defines."""
     return draw(name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """The figures are not kept for the tests of other modules."""
+    yield
+    gallery.cache_clear()
 
 
 def picture(figure: Any) -> np.ndarray:

@@ -172,11 +172,11 @@ def test_a_table_that_scrolls_says_so_and_plots_have_the_width(
     visit: Callable[..., Opened], pages: dict[str, Path]
 ) -> None:
     wide, phone = visit(pages["two"]).page, visit(pages["two"], "phone").page
-    box = phone.locator("#data .scroll[aria-label^='Each column']")
+    box = phone.locator("#data .scroll[aria-label^='Columns that the model']")
     hint = "e => getComputedStyle(e, '::before').content"
     assert "Scroll sideways" in box.evaluate(hint)
     box.evaluate("e => e.scrollTo(e.scrollWidth, 0)")
-    phone.locator("#data .scroll[aria-label^='Each column']:not(.more)").wait_for()
+    phone.locator("#data .scroll[aria-label^='Columns that the model']:not(.more)").wait_for()
     assert box.evaluate(hint) == "none"
     assert wide.locator("#signature .more").count() == 0
     for page, least in ((wide, 0.98), (phone, 0.98)):

@@ -76,6 +76,6 @@ def test_names_labels_levels_and_titles_stay_text_on_the_page(texts: list[str]) 
     model = LogisticRegression(prior=1.0).fit(table, target)
     page = check_harmless(make_report(model, table, target, title=title, loss=[[0, 1], [2, 0]], reject=0.3))
     assert page.all("h1")[0].text == page.all("title")[0].text == clean(title)
-    assert {row["column"] for row in page.table("Each column")} == {clean(number), clean(category)}
+    assert {row["column"] for row in page.table("Columns that")} == {clean(number), clean(category)}
     assert {row["class"] for row in page.table("Rows of each class")} == {clean(label), "z z"}
     assert clean(level) in page.section("data").text

@@ -226,7 +226,7 @@ def test_missing_values_are_counted_and_rows_left_out_are_named(missing: str) ->
     page = check_harmless(make_report(model, table, "species"))
     holes = sum(table[name].null_count for name in table.column_names)
     assert f"{holes} of {7 * 344:,} values are missing" in page.section("data").text
-    shown = {row["column"]: row["missing"].split(" ")[0] for row in page.table("Each column")}
+    shown = {row["column"]: row["missing"].split(" ")[0] for row in page.table("Columns that")}
     assert shown == {name: str(table[name].null_count) for name in table.column_names if name != "species"}
     assert ("11 rows with a missing value" in page.section("data").text) == (missing == "drop")
 
@@ -251,7 +251,7 @@ def test_sparse_and_wide_rows_are_described() -> None:
     y = rng.integers(0, 2, 80)
     model = LogisticRegression(1.0).fit(X, y)
     page = check_harmless(make_report(model, X, y))
-    assert len(page.table("Each column")) == 60 and "300 columns" in page.section("data").text
+    assert len(page.table("Columns that")) == 60 and "300 columns" in page.section("data").text
     assert "terms farthest from zero" in page.section("weights").text
 
 
@@ -273,7 +273,7 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=False) | st.sampled_from([0.0
 def test_any_numbers_can_be_described_and_drawn(values: list[float]) -> None:
     table = pd.DataFrame({"a": values, "b": pd.to_datetime(["2024-02-29"] * len(values)), "c": [None] * len(values)})
     page = Page(_columns(read_frame(table)))
-    row = page.table("Each column")[0]
+    row = page.table("Columns that")[0]
     there = [value for value in values if value == value]
     assert row["missing"].split(" ")[0] == str(len(values) - len(there))
     if there:

@@ -63,7 +63,7 @@ def test_the_gap_of_one_weight_by_hand() -> None:
     # With a ridge of 2 the conjugate is (|g| − 1)² / 4, and the objective has x² more.
     ridged = SparsePenalty(blocks(1, strength=[1.0]), np.array([2.0]), 0.0)
     assert dual_gap(at([1.0], 3.0, [0.0], loss=2.0), ridged) == pytest.approx(4.0 - (4.0 - 0.25))
-    # A free weight of 9 with gradient 0.1, where that of the optimum is 50 at most.
+    # A free weight of gradient 0.1 is 9, and at most 50 at the optimum.
     free = SparsePenalty(blocks(1, 1, strength=[1.0, 0.0]), np.zeros(2), 50.0)
     assert dual_gap(at([1.0, 9.0], 2.0, [-1.0, 0.1]), free) == pytest.approx(3.0 - (2.0 + 1.0 - 5.9))
 

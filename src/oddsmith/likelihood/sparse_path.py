@@ -106,16 +106,20 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     """
     if stated.last is not e:
         stated.start_columns(e.w)
-    edges, before, work = stretches(len(scales)), min(smallest, float(scales[0])), []
+    edges, before, starts = stretches(len(scales)), min(smallest, float(scales[0])), []
     with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
         try:
-            for k, (first, last) in enumerate(edges):
+            for first, last in edges:
                 part = replace(stated, descent=stated.column_descent().copy())
-                work.append(pool.submit(_stretch, part, scales[first:last], before, tol))
-                for scale in scales[[(first + last) // 2, last - 1]] if k + 1 < len(edges) else ():
+                starts.append((part, scales[first:last], before, tol))
+                if len(starts) == 1:
+                    work = {0: pool.submit(_stretch, *starts[0])}
+                for scale in scales[[(first + last) // 2, last - 1]] if last < len(scales) else ():
                     stated.step_columns(float(scale), tol=ROUGH, max_iter=stated.problem.max_iter, before=before)
                     before = float(scale)
-            points = [point for stretch in work for point in stretch.result()]
+            for k in range(len(starts) - 1, 0, -1):  # the last takes longest
+                work[k] = pool.submit(_stretch, *starts[k])
+            points = [point for k in range(len(starts)) for point in work[k].result()]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     path = _path(stated, scales, [weights for weights, _ in points], [figures for _, figures in points])

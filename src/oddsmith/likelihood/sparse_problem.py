@@ -121,7 +121,7 @@ class SparseProblem:
                 break
             sub = self._over(np.unique(free % self.objective.shape[1])[1:] - 1)
             inner = sub.objective.evaluate(self._restricted(e.w, sub.columns), 2)
-            pen = self._penalty_over(self.unit.scaled(0.0), sub.columns)
+            pen = replace(self._penalty_over(self.unit.scaled(0.0), sub.columns), reach=1.0)
             found = ProximalNewton(tol=1e-15, max_iter=30).minimise(sub.objective, pen, inner, inner.dense_hessian)
             before = e
             e = self.objective.evaluate(self._expanded(found.e.w, sub.columns))
@@ -236,6 +236,7 @@ class SparseProblem:
         w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
         self.point = self.column_descent().start(w, np.asarray(b))
         self.last = self._evaluation(self.point)
+        self.objective.count_pass()
 
     def step_columns(self, scale: float, *, tol: float, max_iter: int, before: float) -> ColumnPoint:
         """Return the optimum at ``scale``, by columns, from the one at the scale ``before``."""

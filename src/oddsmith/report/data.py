@@ -67,7 +67,7 @@ def _columns(frame: Frame) -> Markup:
         Column.numbers("mean", mean),
         Column.numbers("sd", sd),
     ]
-    return table("Each column that the model reads", columns)
+    return table("Columns that the model reads", columns)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the spread of the largest numbers is none that floats can hold

@@ -152,7 +152,7 @@ def _left(context: ReportContext) -> tuple[str, Markup]:
     if link in LINKS:
         value = f"{LINKS[link]} − offset" if context.offset is not None or context.misses_offset else LINKS[link]
         return value, join(["Here p is the probability of ", second, ". All weights are in the table below."])
-    return "a", join(["Where a is above zero the model says ", second, ". All weights are in the table below."])
+    return "a", join(["If a is above zero, the model predicts ", second, ". All weights are in the table below."])
 
 
 def spread(context: ReportContext) -> Array | None:

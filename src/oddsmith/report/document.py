@@ -82,9 +82,9 @@ def make_report(
 
 
 def write_report(model: Classifier, X: Any, y: Any, path: str | PathLike[str], **options: Any) -> None:
-    """Write the page of `make_report` to a file, whole or not at all."""
+    """Write the page of `make_report` to a file, completely or not at all."""
     if not isinstance(path, str | PathLike):
-        raise InvalidInputError(f"path must be that of the file to write, such as 'report.html'; found {path!r}.")
+        raise InvalidInputError(f"path must be the path of the file to write, such as 'report.html'; found {path!r}.")
     write(path, make_report(model, X, y, **options).encode())
 
 

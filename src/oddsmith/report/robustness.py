@@ -26,7 +26,7 @@ NOISE = 1.96
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # By which the odds of a class are multiplied.
 FEW_CLASSES = 4  # Of more, the table has a smaller and a larger share of each alone.
 MOST_CLASSES = 12
-HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "error", "fit_seconds": "seconds of fit"}
+HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "standard error", "fit_seconds": "fit seconds"}
 
 
 def influence_section(context: ReportContext) -> Markup:

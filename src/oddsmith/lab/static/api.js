@@ -8,11 +8,11 @@ export async function ask(action, fields = {}) {
   mark(1);
   try {
     const answer = await fetch(`api/${action}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) });
-    const found = await answer.json().catch(() => ({ error: "The server's answer cannot be read." }));
+    const found = await answer.json().catch(() => ({ error: "The server's response cannot be read." }));
     if (!answer.ok) throw new Error(found.error);
     return found;
   } catch (error) {
-    if (error instanceof TypeError) throw new Error("The server does not answer. Is the command still running?");
+    if (error instanceof TypeError) throw new Error("The server does not respond. Is the command still running?");
     throw error;
   } finally {
     mark(-1);

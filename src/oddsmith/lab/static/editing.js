@@ -30,7 +30,7 @@ export function attach(pane, changed, most) {
   function set(X, t) { points.X = X; points.t = t; state.points = true; }
 
   function add(place, scatter = 0) {
-    if (points.X.length >= most()) { say(`There are ${points.X.length} points, and no room for more.`); return; }
+    if (points.X.length >= most()) { say(`There are ${points.X.length} points, the maximum.`); return; }
     const shifted = scatter ? [place[0] + scatter * gauss(), place[1] + scatter * gauss()] : place;
     set([...points.X, rowAt(shifted)], [...points.t, state.cls]);
   }

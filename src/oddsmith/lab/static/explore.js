@@ -64,7 +64,7 @@ function draw(a) {
   $("probability").closest("section").hidden = !a.probabilities;
   if (a.probabilities) {
     const interval = "lower" in a.probabilities[0];
-    $("probability-title").textContent = interval ? "Probability, with its 90 % interval" : "Probability";
+    $("probability-title").textContent = interval ? "Probability, with its 90% interval" : "Probability";
     $("probability").replaceChildren(make("table", { class: "bars" }, make("tbody", {}, ...a.probabilities.map((p) => {
       const canvas = make("canvas", { class: "bar", "aria-hidden": "true" });
       requestAnimationFrame(() => {
@@ -75,7 +75,7 @@ function draw(a) {
       return make("tr", {}, make("th", { scope: "row" }, p.class), make("td", { class: "wide" }, canvas), make("td", { class: "number" }, percent(p.probability), interval ? make("small", {}, ` ${percent(p.lower)} to ${percent(p.upper)}`) : null));
     }))));
   }
-  $("why").textContent = `Change in the ${a.scale} of ${a.class} against the usual value of the column.`;
+  $("why").textContent = `Change in the ${a.scale} of ${a.class} relative to the column's typical value.`;
   const effects = a.contributions.slice().sort((x, y) => Math.abs(y.effect) - Math.abs(x.effect));
   $("contributions").replaceChildren(bars(effects.slice(0, 15), (r) => `${r.effect > 0 ? "+" : ""}${digits(r.effect, 3)}, usual ${show(r.usual)}`), ...(effects.length > 15 ? [make("p", { class: "hint" }, `${effects.length - 15} further columns add less.`)] : []));
   const changes = a.changes.slice().sort((x, y) => size(x) - size(y)).slice(0, 12);

@@ -172,7 +172,7 @@ function buildUpload() {
     try {
       const { columns } = await ask("columns", csv), numeric = columns.filter((c) => c.numeric).map((c) => c.name);
       const titles = (names) => Object.fromEntries(names.map((name) => [name, name]));
-      if (numeric.length < 2) throw new Error("The table has fewer than two columns of numbers.");
+      if (numeric.length < 2) throw new Error("The table has fewer than two numeric columns.");
       const label = columns.find((c) => !c.numeric && c.values >= 2 && c.values <= 4) ?? columns.find((c) => c.values >= 2 && c.values <= 4) ?? columns.at(-1);
       const axes = numeric.filter((name) => name !== label.name);
       options($("csv-x"), titles(numeric), axes[0]); options($("csv-y"), titles(numeric), axes[1] ?? numeric[1]); options($("csv-label"), titles(columns.map((c) => c.name)), label.name);

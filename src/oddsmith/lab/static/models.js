@@ -10,7 +10,7 @@ export const MODELS = {
     "gaussian:shared": "Gaussian, one covariance", "gaussian:separate": "Gaussian, separate", "gaussian:diagonal": "Gaussian, diagonal",
     "gaussian:spherical": "Gaussian, spherical", "gaussian:tied": "Gaussian, first two tied", naive_bayes: "Naive Bayes",
   },
-  "Several from two": {
+  "Several classes from two": {
     "one_vs_rest:logistic": "One versus rest: logistic", "one_vs_rest:least_squares": "One versus rest: least squares",
     "one_vs_rest:perceptron": "One versus rest: perceptron", "one_vs_one:logistic": "One versus one: logistic",
     "one_vs_one:perceptron": "One versus one: perceptron", "one_vs_one:fisher": "One versus one: Fisher",

@@ -8,7 +8,7 @@ import { BASES, BASIS_NUMBER, MODELS, PRIORS, isLogistic, modelFields, takesPrio
 import { commit, points, state } from "./store.js";
 import { CanvasSurface, SvgSurface } from "./surfaces.js";
 
-const LAYERS = { posterior: "Posterior as colour", boundary: "Boundary", levels: "Level lines", uncertainty: "Uncertainty (predictive less plug-in)", density: "Class densities", samples: "Posterior samples" };
+const LAYERS = { posterior: "Posterior as colour", boundary: "Boundary", levels: "Level lines", uncertainty: "Uncertainty (predictive minus plug-in)", density: "Class densities", samples: "Posterior samples" };
 const FROM_SERVER = ["uncertainty", "density", "samples"];
 const COARSE = [46, 34], FINE = [136, 102];
 
@@ -135,7 +135,7 @@ export class Pane {
       if (a.loss) parts.push([a.loss.name, digits(a.loss.value)]);
       const share = (s) => `${digits((100 * s.right) / s.of, 3)} %`;
       if (a.accuracy.train) parts.push(["right", `${share(a.accuracy.train)} of ${a.accuracy.train.of}`]);
-      if (a.accuracy.test) parts.push(["right in the test", `${share(a.accuracy.test)} of ${a.accuracy.test.of}`]);
+      if (a.accuracy.test) parts.push(["correct on held-out points", `${share(a.accuracy.test)} of ${a.accuracy.test.of}`]);
       const log = (a.accuracy.test ?? a.accuracy.train)?.log_loss;
       if (log !== undefined) parts.push(["log loss", digits(log, 3)]);
       if (state.count < 4 && a.facts.certificate && !this.room.override(this) && !this.settings.weights) parts.push(["gap to the optimum", a.facts.certificate.gap === null ? "none exists" : `≤ ${digits(a.facts.certificate.gap, 2)}`], ["iterations", a.facts.iterations]);

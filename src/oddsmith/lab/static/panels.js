@@ -44,7 +44,7 @@ export class FitPanel {
 
   mount(panel) {
     this.table = make("div", { class: "weights", tabindex: 0, role: "region", "aria-label": "Numbers of all panes" });
-    panel.replaceChildren(make("p", { class: "hint" }, "The library's own fits. Move a point, and every number answers."), this.table);
+    panel.replaceChildren(make("p", { class: "hint" }, "The library's own fits. Move a point, and every number changes."), this.table);
     this.draw();
   }
 
@@ -53,7 +53,7 @@ export class FitPanel {
     const panes = this.room.panes.filter((pane) => pane.answer), share = (s) => (s ? `${digits((100 * s.right) / s.of, 3)} %` : "–");
     const rows = {
       model: (p) => titleOf(p.settings.model),
-      "right": (p) => share(p.answer.accuracy.train), "right in the test": (p) => share(p.answer.accuracy.test),
+      "right": (p) => share(p.answer.accuracy.train), "correct on held-out points": (p) => share(p.answer.accuracy.test),
       "log loss": (p) => digits((p.answer.accuracy.train ?? {}).log_loss ?? NaN, 3), "log likelihood": (p) => digits(p.answer.facts.log_likelihood ?? NaN, 5),
       "loss": (p) => (p.answer.loss ? `${digits(p.answer.loss.value, 5)} (${p.answer.loss.name})` : "–"),
       parameters: (p) => String(p.answer.facts.parameters ?? "–"), iterations: (p) => String(p.answer.facts.iterations ?? "–"),
@@ -90,15 +90,15 @@ export class DecisionPanel {
     const table = make("table", { class: "costs" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "If it is"), ...classes.map((k) => make("th", { scope: "col" }, `say ${nameOf(k)}`)))),
       make("tbody", {}, ...classes.map((k, i) => make("tr", {}, make("th", { scope: "row" }, nameOf(k)), ...classes.map((_, j) => make("td", {}, cost(i, j)))))));
     const threshold = K === 2 ? slider("Threshold for the second class", { low: 0.01, high: 0.99, step: 0.01, value: this.threshold(loss), show: (v) => Number(v.toFixed(2)) }, (v, done) => { D.loss = [[0, Number(v.toFixed(3))], [Number((1 - v).toFixed(3)), 0]]; set(done); if (done) this.room.panel(); }) : null;
-    const reject = make("label", { class: "check" }, make("input", { type: "checkbox", ...(D.reject !== null ? { checked: true } : {}), change: (e) => { D.reject = e.target.checked ? 0.2 : null; set(true); this.room.panel(); } }), "Allow to reject");
+    const reject = make("label", { class: "check" }, make("input", { type: "checkbox", ...(D.reject !== null ? { checked: true } : {}), change: (e) => { D.reject = e.target.checked ? 0.2 : null; set(true); this.room.panel(); } }), "Allow rejecting");
     const rejectCost = D.reject !== null ? slider("Cost of rejecting", { low: 0, high: 1, step: 0.01, value: D.reject }, (v, done) => { D.reject = v; set(done); }) : null;
-    const prior = K === 2 ? slider("Share of the second class where it is used", { low: 0.01, high: 0.99, step: 0.01, value: D.prior?.[1] ?? points.t.filter((k) => k === classes[1]).length / points.t.length, show: (v) => Number(v.toFixed(2)) }, (v, done) => { D.prior = [Number((1 - v).toFixed(3)), Number(v.toFixed(3))]; set(done); }) : null;
+    const prior = K === 2 ? slider("Share of the second class in use", { low: 0.01, high: 0.99, step: 0.01, value: D.prior?.[1] ?? points.t.filter((k) => k === classes[1]).length / points.t.length, show: (v) => Number(v.toFixed(2)) }, (v, done) => { D.prior = [Number((1 - v).toFixed(3)), Number(v.toFixed(3))]; set(done); }) : null;
     this.out = make("div", {}); this.roc = make("canvas", { role: "img", "aria-label": "ROC curve" }); this.calibration = make("canvas", { role: "img", "aria-label": "Calibration" });
     panel.replaceChildren(
-      make("p", { class: "hint" }, "Decisions of pane A under a loss: its regions are now those of the smallest expected loss."),
+      make("p", { class: "hint" }, "Decisions of pane A under a loss: its regions now show the action of smallest expected loss."),
       make("div", { class: "grid" }, make("div", { class: "weights", tabindex: 0, role: "region", "aria-label": "Loss matrix" }, table), threshold, make("div", {}, reject, rejectCost), prior),
       make("div", { class: "row" }, make("button", { type: "button", click: () => { state.decision = { loss: null, reject: null, prior: null }; this.room.panel(); this.room.repaint(); commit(); } }, "Errors cost 1, prior of the points")),
-      this.out, make("div", { class: "grid" }, make("figure", {}, this.roc, make("figcaption", {}, "True against false positives; the dot is the rule above.")), make("figure", {}, this.calibration, make("figcaption", {}, "Observed frequency over the probability stated, with 95 % intervals."))));
+      this.out, make("div", { class: "grid" }, make("figure", {}, this.roc, make("figcaption", {}, "True against false positives; the dot is the current threshold.")), make("figure", {}, this.calibration, make("figcaption", {}, "Observed frequency against predicted probability, with 95% intervals."))));
     this.fetch();
   }
 
@@ -149,8 +149,8 @@ export class PriorPanel {
     this.chosen = make("div", { class: "row" });
     this.note = make("p", { id: "prior-note" });
     panel.replaceChildren(
-      make("p", { class: "hint" }, "The Gaussian prior of pane A: a small scale σ pulls the weights to zero, a large one leaves them to the points."),
-      slider("Scale σ of the prior", { low: 0.03, high: 100, value: A.prior.scale, log: true }, set), make("div", { class: "row" }, show("samples", "Posterior samples as lines"), show("uncertainty", "Predictive less plug-in")),
+      make("p", { class: "hint" }, "The Gaussian prior of pane A: a small scale σ shrinks the weights to zero, a large one lets the points determine them."),
+      slider("Scale σ of the prior", { low: 0.03, high: 100, value: A.prior.scale, log: true }, set), make("div", { class: "row" }, show("samples", "Posterior samples as lines"), show("uncertainty", "Predictive minus plug-in")),
       this.note, this.chosen, ...this.charts.map((c) => make("figure", {}, c)));
     this.fetch();
   }

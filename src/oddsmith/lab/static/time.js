@@ -46,7 +46,7 @@ export class TimePanel {
     this.trace = make("canvas", { role: "img", "aria-label": "Trace of the method" });
     const eta = T.method === "newton" ? null : slider("Step size η", { low: 1e-4, high: 10, value: T.eta, log: true }, (v, done) => { T.eta = Number(v.toPrecision(3)); this.soon(); if (done) commit(); });
     panel.replaceChildren(
-      make("p", { class: "hint" }, "The lectures' methods on pane A, with its basis and its prior: sums over rows, no scaling, from the start that you choose."),
+      make("p", { class: "hint" }, "Textbook methods on pane A, with its basis and prior: sums over rows, no scaling, from the start that you choose."),
       make("div", { class: "grid" }, make("label", {}, "Method ", this.method), eta,
         slider("Most steps", { low: 1, high: 2000, value: T.count, log: true, show: Math.round }, (v, done) => { T.count = Math.round(v); this.soon(); if (done) commit(); })),
       make("div", { class: "transport" }, button("First", "First step", () => this.go(0, true)), button("Back", "Step back", () => this.go(T.at - 1, true)), this.playButton,
@@ -54,7 +54,7 @@ export class TimePanel {
         slider("Steps a second", { low: 1, high: 60, value: T.speed, log: true, show: Math.round }, (v) => { T.speed = Math.round(v); if (this.timer) { this.stop(); this.play(); } })),
       this.steps, this.status, this.care,
       make("div", { class: "grid" },
-        make("figure", {}, this.surface, make("figcaption", {}, "Objective over ", this.axes[0], " and ", this.axes[1], ", other weights as at the optimum. Click to start there. ", button("Start at 0", "Start at zero", () => { T.start = null; T.at = 0; this.fetch(); commit(); }))),
+        make("figure", {}, this.surface, make("figcaption", {}, "Objective against ", this.axes[0], " and ", this.axes[1], ", other weights as at the optimum. Click to start there. ", button("Start at 0", "Start at zero", () => { T.start = null; T.at = 0; this.fetch(); commit(); }))),
         make("figure", {}, this.trace, make("figcaption", {}, this.plot))));
     this.draw();
     this.fetch();
@@ -110,7 +110,7 @@ export class TimePanel {
   describe() {
     const w = this.walk, at = Math.min(state.time.at, w.path.length - 1), last = w.path.length - 1;
     const W = w.path[at].map((v) => digits(v, 4)).slice(0, 6).join(", ");
-    const ends = { converged: `It converges in ${last} steps.`, stopped: `It is stopped after ${last} steps.`, diverged: `It diverges after ${last} steps.`, "no mistakes": `It makes no mistake after ${last} corrections.` };
+    const ends = { converged: `It converges in ${last} steps.`, stopped: `It was stopped after ${last} steps.`, diverged: `It diverges after ${last} steps.`, "no mistakes": `It makes no mistake after ${last} corrections.` };
     return `Step ${at} of ${last}: w = (${W}${w.path[at].length > 6 ? ", …" : ""}). ${ends[w.ending]}`;
   }
 
