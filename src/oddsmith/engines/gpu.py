@@ -40,9 +40,9 @@ class DeviceBlock(NamedTuple):
 class DeviceSource:
     """Rows, class codes and weights as tensors: what `MemorySource` is for arrays.
 
-    ``X`` lies on ``device``; or in memory, and its slices of ``slice_rows`` are copied over in every pass, straight from
-    where they are if they are ``registered``. Codes and weights lie on the device in any case. Where ``rows`` are given,
-    only the rows that they name count.
+    ``X`` lies on ``device``; or in memory, and its slices of ``slice_rows`` are copied over in every pass, straight
+    from where they are if they are ``registered``. Codes and weights lie on the device in any case. Where ``rows`` are
+    given, only the rows that they name count.
     """
 
     X: Tensor

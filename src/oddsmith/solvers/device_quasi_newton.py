@@ -117,7 +117,7 @@ class TensorCertificate:
 
 @dataclass
 class Steps:
-    """Steps of L-BFGS with the factor of a Hessian: solutions are linear in gradients, so one of them a pass will do."""
+    """Steps of L-BFGS with the factor of a Hessian: solutions are linear in gradients: one of them a pass will do."""
 
     factor: AnyFactor
     pairs: Pairs = field(default_factory=list)

@@ -34,8 +34,8 @@ def logistic_sums(
 
     ``z = x − center``, ``a = b + wᵀz``, ``r = s (σ(a) − t)``. Without ``exact`` rows and activations are in float32,
     and sums in float64. Without ``centred``, which suits columns whose centre is near zero against their spread, the
-    centre is taken off the sums instead of the rows, and ``b`` must be ``b − wᵀ center``. ``longest`` asks for a bound of
-    ``max ‖z · inverse‖²``. ``rows`` names the rows to sum. To ``B``, where given (and then ``centred``), the rows
+    centre is taken off the sums instead of the rows, and ``b`` must be ``b − wᵀ center``. ``longest`` asks for a bound
+    of ``max ‖z · inverse‖²``. ``rows`` names the rows to sum. To ``B``, where given (and then ``centred``), the rows
     ``√(s σ(a) σ(−a)) (z · inverse, 1)`` are written, zeros behind them.
     """
     if not (has_triton(X) and X.shape[1] <= WIDEST and X.stride(1) == 1):
