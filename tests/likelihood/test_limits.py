@@ -270,3 +270,15 @@ def test_levels_of_one_class_are_counted_by_a_fold() -> None:
     assert _one_class_direction(stated)[0].tolist() == [0.0, -1.0, 0.0, 1.0]  # type: ignore[index]
     stated.intercept = True
     assert _one_class_direction(stated)[0].tolist() == [0.0, -1.0, 0.0, 1.0]  # type: ignore[index]
+
+
+def test_a_level_without_a_column_is_no_weight_of_a_model_without_an_intercept() -> None:
+    rows = SplitRows((CodeRows(np.array([0, 0, 1, 1, 2, 2], dtype=np.int8), 3, dropped=0),))
+    source = MemorySource(rows, np.array([1, 1, 0, 0, 0, 1], dtype=np.int32), 2)
+    without = one_class_levels.find_one_class_levels(source, intercept=False)
+    assert without is not None
+    assert without.rows.tolist() == [False, False, True, True, False, False]
+    assert without.direction.tolist() == [0.0, -1.0, 0.0]
+    beside = one_class_levels.find_one_class_levels(source, intercept=True)
+    assert beside is not None and beside.rows.tolist() == [True, True, True, True, False, False]
+    assert np.sign(beside.direction).tolist() == [1.0, -1.0, -1.0]

@@ -80,8 +80,8 @@ def test_a_trace_of_spread_in_a_constant_column_is_none(spread: float, expected:
 @pytest.mark.parametrize("size", [0.9e-6, 1.2e-6])
 def test_a_direction_of_rounding_size_is_zero(size: float) -> None:
     frame = _Frame(np.zeros((1, 3)), np.zeros(3), np.array([1.0, 2.0, 1.0]), np.ones(3, dtype=bool))
-    user = frame.to_user(np.array([[0.0, 1.0, size]]))
-    assert user[0].tolist() == [0.0, 0.5, size if size > 1e-6 else 0.0]
+    user = frame.to_user(np.array([[0.0, 8.0, 8.0 * size]]))  # of the largest
+    assert user[0].tolist() == [0.0, 4.0, 8.0 * size if size > 1e-6 else 0.0]
 
 
 @pytest.mark.parametrize("rest", [0.9e-6, 1.3e-6])

@@ -9,7 +9,8 @@ import json
 
 import numpy as np
 import pytest
-from tests.likelihood.sparse_work import PATHS, PLACE, work
+from tests.likelihood.sparse_work import PATHS, PLACE, path, work
+from tests.traces import rows
 
 EXPECTED = json.loads(PLACE.read_text(encoding="utf-8"))
 
@@ -36,3 +37,9 @@ def assert_same_work(name: str) -> None:
 @pytest.mark.parametrize("name", PATHS)
 def test_work_of_a_path(name: str) -> None:
     assert_same_work(name)
+
+
+def test_intercepts_of_a_path_of_several_classes_sum_to_zero() -> None:
+    found = path(rows(150, 6, 3, along=0.5))
+    assert np.abs(found.weights[:, :, 0]).max() > 0.1
+    np.testing.assert_allclose(found.weights[:, :, 0].sum(axis=1), 0.0, atol=1e-9)
