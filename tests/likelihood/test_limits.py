@@ -16,6 +16,7 @@ from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_class_levels, separation
+from oddsmith.likelihood.column_descent import TwoClassDescent
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.one_class_levels import FAR
@@ -297,3 +298,17 @@ def test_rows_of_weight_zero_make_no_level_of_two_classes() -> None:
 def test_a_class_without_rows_counts_as_half_a_row_at_the_start() -> None:
     assert log_odds(np.array([6.0, 0.0, 3.0]), None) == pytest.approx(np.log([0.5 / 6.0, 0.5]))
     assert log_odds(np.array([6.0, 0.0]), LINKS["probit"]) == pytest.approx(LINKS["probit"].link(np.array([0.5 / 6.5])))
+
+
+@pytest.mark.parametrize(("columns", "solved"), [(3000, True), (3001, False)])
+def test_three_thousand_columns_are_solved_for_together(columns: int, solved: bool) -> None:
+    def matrix() -> Any:
+        raise InterruptedError
+
+    stub: Any = SimpleNamespace(columns=SimpleNamespace(indices=None, matrix=matrix))
+    given: Any = (None, np.zeros(1), np.ones(columns), np.ones(columns), 0.25)
+    if solved:
+        with pytest.raises(InterruptedError):
+            TwoClassDescent._solve_support(stub, *given)
+    else:
+        assert TwoClassDescent._solve_support(stub, *given) == 0.25

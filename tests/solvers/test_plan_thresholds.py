@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oddsmith.solvers.device import device_sizes
-from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for, plan_sparse
+from oddsmith.solvers.plan import Facts, Machine, Plan, _physical_memory, plan, plan_for, plan_sparse
 from oddsmith.solvers.policy import POLICY
 from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import start_alone_rows, start_sizes, subsample_sizes
@@ -285,3 +285,11 @@ def test_batches_double_until_half_of_the_rows(
     sample: float, share: float, whole: bool, ends: tuple[float, ...], formed: int
 ) -> None:
     assert BatchSchedule.growing(sample, share, whole=whole) == BatchSchedule(ends, formed)
+
+
+def test_a_system_that_does_not_say_has_eight_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(name: str) -> int:
+        raise OSError(name)
+
+    monkeypatch.setattr("oddsmith.solvers.plan.os.sysconf", silent)
+    assert _physical_memory.__wrapped__() == 8e9
