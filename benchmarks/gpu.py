@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is imported: scikit-learn on tensors asks for it
 
 import numpy as np
 import torch

@@ -156,7 +156,7 @@ def test_text_that_a_spreadsheet_would_run_is_escaped_in_csv(run: Any, raw: bool
 def test_help_cuts_no_description(run: Any) -> None:
     said = " ".join(run("--help").out.split())
     assert "…" not in said and "..." not in said.replace("[ARGS]...", "")
-    assert "what would change the decision" in said
+    assert "the probability, and changes of the decision." in said
 
 
 def test_there_is_a_lecture_on_separation(run: Any) -> None:

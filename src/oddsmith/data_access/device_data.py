@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from oddsmith.data_access.device_tables import arrays_of_table, is_table
 from oddsmith.data_access.training_data import TrainingData
-from oddsmith.engines.gpu import DeviceSource, resident
+from oddsmith.engines.gpu import DeviceSource, register, resident
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.priors import LaplacePrior
@@ -47,10 +49,25 @@ def read_for_device(
         raise InvalidInputError(
             "A LaplacePrior is fitted on the CPU: pass the rows as an array in memory, without device=."
         )
-    source, classes, counts = device_source(X, y, sample_weight, device=how.get("device"))
+    names = None
+    if is_table(X):
+        X, y, sample_weight, names = arrays_of_table(X, y, sample_weight)
+    try:
+        source, classes, counts = device_source(X, y, sample_weight, device=how.get("device"))
+    except torch.OutOfMemoryError:
+        source = None  # its traceback would keep tensors
+    if source is None:
+        torch.cuda.empty_cache()
+        raise InvalidInputError(
+            "The device ran out of memory for the labels, before the fit began: it has "
+            f"{torch.cuda.mem_get_info()[0] / 1e9:.3g} GB left. Free tensors, or give fewer rows. A fit takes a tenth "
+            "of the size of its rows and 0.2 GB beside them."
+        )
     if reset:
         model.n_features_in_ = source.shape.M
         vars(model).pop("feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
         vars(model).pop("design_", None)
     elif source.shape.M != model.n_features_in_ or classes.tolist() != model.classes_.tolist():
         raise InvalidInputError(
@@ -163,4 +180,7 @@ def on_its_way(source: DeviceSource) -> DeviceSource:
     free, _ = torch.cuda.mem_get_info(source.device)
     room, slices = free * (1.0 - HEADROOM), max(1, (1 << 28) // row)
     sliced = DeviceSource(X=source.X, t=source.t, K=source.K, s=source.s, slice_rows=slices)
-    return resident(sliced) if row * source.n_rows + 2 * row * slices <= room else sliced
+    if row * source.n_rows + 2 * row * slices <= room:
+        return resident(sliced)
+    X = source.X.detach()  # a tensor of its own: with it the registration ends
+    return replace(sliced, X=X, registered=register(X))

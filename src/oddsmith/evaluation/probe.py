@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -177,13 +177,13 @@ def _as_is(model: LogisticRegression) -> LogisticRegression:
 def _on_device(
     X: Any, y: Any, scales: list[float], validation: float, tol: float, seed: int, device: str | None
 ) -> Iterator[Fitted]:
-    """Yield the fits of rows on a device; held-out rows have weight 0 there, so that no row is copied."""
+    """Yield the fits of rows on a device; those held out are left out there by number, so that no row is copied."""
     torch = import_torch()
     from oddsmith.data_access.device_data import device_source
     from oddsmith.likelihood.device_sweep import held_out_scores, sweep_scales
 
     source, classes, _ = device_source(X, y, device=device)
-    _, held = _split(source.n_rows, validation, seed)
+    train, held = _split(source.n_rows, validation, seed)
     rows, s = torch.as_tensor(held, device=source.X.device), torch.ones(source.n_rows, dtype=torch.float64)
     s[torch.as_tensor(held)] = 0.0
     s = s.to(source.device)
@@ -196,6 +196,10 @@ def _on_device(
         return
     where = {"device": device or source.device}
     _, problem = LogisticRegression(tol=tol)._problem(X, y, s, None, where, reset=True)
+    there: Any = problem.source
+    if there.slice_rows is None:  # rows that are streamed are read in any case, and have weight 0
+        chosen = torch.as_tensor(train, device=source.device)
+        problem = replace(problem, source=replace(there, rows=chosen, s=None))
     for point in sweep_scales(problem, scales):
         model = LogisticRegression(prior=point.scale, tol=tol)
         scores = held_out_scores(source, rows, point.W, point.b)

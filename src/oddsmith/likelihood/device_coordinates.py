@@ -10,6 +10,7 @@ import torch
 
 from oddsmith.engines.gpu import DeviceSource
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.device.tensors import chunks
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.plan import Machine
@@ -26,35 +27,37 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     if many:
         X = part.X.to(torch.float64)
         seen = (X != X[:33].median(dim=0).values).sum(dim=0)
-        if bool((seen >= settings.shown_rows).all()):
-            return _as_arrays(X.mean(dim=0), X.var(dim=0, correction=0))
+        variance, mean = torch.var_mean(X, dim=0, correction=0)
+        found = torch.stack([mean, variance, seen]).cpu().numpy()
+        if (found[2] >= settings.shown_rows).all():
+            return _rounded(found[0]), found[1]
     total, mean, square = 0.0, part.X[:1].to(torch.float64).mean(dim=0), None
     near = mean.clone()
     sums = torch.zeros((2, len(near)), dtype=torch.float64, device=source.device)
     for block in source.blocks():
-        for start in range(0, len(block.X), 1 << 16):
-            z = block.X[start : start + (1 << 16)].to(torch.float64) - near
-            s = torch.ones_like(z[:, 0]) if block.s is None else block.s[start : start + (1 << 16)]
+        for start, stop in chunks(len(block.X) if block.rows is None else len(block.rows), 1, 1 << 16):
+            chosen = slice(start, stop) if block.rows is None else block.rows[start:stop]
+            z = block.X[chosen].to(torch.float64) - near
+            s = torch.ones_like(z[:, 0]) if block.s is None else block.s[chosen]
             total += float(s.sum())
             sums[0] += s @ z
             sums[1] += s @ (z * z)
     shift = sums[0] / total
     mean, square = near + shift, sums[1] / total - shift**2
-    return _as_arrays(mean, square.clamp(min=0.0))
+    found = torch.stack([mean, square.clamp(min=0.0)]).cpu().numpy()
+    return _rounded(found[0]), found[1]
 
 
-def _as_arrays(mean: torch.Tensor, variance: torch.Tensor) -> tuple[Array, Array]:
-    both = torch.stack([mean, variance]).cpu().numpy()
-    return both[0].astype(np.float32).astype(np.float64), both[1]
+def _rounded(mean: Array) -> Array:
+    return mean.astype(np.float32).astype(np.float64)
 
 
 def device_machine(source: DeviceSource) -> Machine:
     """Return the device as a machine: its memory, and the rates of an H200 (or this machine, where that is a CPU)."""
     if source.device.type != "cuda":
         return Machine.here()
-    total = torch.cuda.get_device_properties(source.device).total_memory
     return Machine(
-        memory=float(total - torch.cuda.memory_allocated(source.device)),
+        memory=float(torch.cuda.get_device_properties(source.device).total_memory),
         cores=1,
         bytes_per_second=3.4e12,
         flops_per_core=5.8e13,

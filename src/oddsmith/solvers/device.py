@@ -13,18 +13,16 @@ if TYPE_CHECKING:
     from oddsmith.solvers.device_quasi_newton import OnDevice
 
 
-def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int]:
-    """Return how many rows the smaller and the larger subsample have, of two classes.
-
-    The larger one takes no more memory than a few hundredths of the rows, and a little.
+def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int, int]:
+    """Return how many rows the subsamples have, of two classes: each takes off what the one before is wrong by.
 
     >>> device_sizes(20_000_000, 101, policy.POLICY)
-    (5050, 396039)
+    (5050, 55319, 606000)
     """
-    wide = P > settings.many_weights
-    few, many = settings.device_rows_per_weight[wide], settings.device_large_rows_per_weight
-    most = int(settings.device_sample_share[wide] * n_rows) + settings.device_sample_numbers // P
-    return few * P, max(few * P, min(n_rows // 4, most, max(many * P, settings.device_elements // P)))
+    few = settings.device_rows_per_weight[P > settings.many_weights] * P
+    share, halved = settings.device_share
+    many = max(few, min(n_rows // 4, settings.device_many_rows * P, int(n_rows * share / (1.0 + P / halved))))
+    return min(few, n_rows // 4), min(int((few * many) ** 0.5), n_rows // 4), min(many, n_rows // 4)
 
 
 @dataclass(frozen=True, kw_only=True)

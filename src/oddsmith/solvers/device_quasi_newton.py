@@ -1,138 +1,68 @@
-"""Subsampled quasi-Newton on a device: vectors and matrices stay there, and a few numbers come back for each pass."""
+"""Subsampled quasi-Newton on a device: rows and matrices stay there, vectors come back once for each pass."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
-from oddsmith.cached_property import cached_property
-from oddsmith.numerics import EPS, Array
-from oddsmith.records import WEIGHTS, Certificate
+from oddsmith.numerics import Array, factor_spd
+from oddsmith.records import Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.certificate import certify, gap_bound
 from oddsmith.solvers.device import device_sizes
-from oddsmith.solvers.lbfgs import two_loop
+from oddsmith.solvers.lbfgs import Pairs, two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.subsampled import polished
+from oddsmith.solvers.tensor_factor import AnyFactor, ShiftedFactor
 
 
-class Tensors(Protocol):
-    """An objective whose weights, gradients and Hessians are tensors; see `likelihood.device_objective`."""
+class DevicePasses(Protocol):
+    """An objective of two classes over rows on a device; see `likelihood.device_logistic`."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
 
     @property
-    def fraction(self) -> float:
-        """The share of all rows' weight that these have."""
+    def size(self) -> int:
+        """Number of weights."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows of weights × (1 + columns)."""
+    def weight(self) -> float:
+        """The weight of all rows."""
 
-    def tensors(self, w: Any) -> tuple[tuple[Any, Any], Any]:
-        """Return loss and penalty, and the gradient, without waiting for the device."""
+    @property
+    def fraction(self) -> float:
+        """The share of it that these rows have."""
 
-    def precise(self, exact: bool) -> Tensors:
-        """Return the same objective in float64, or in lower precision."""
-
-    def subsample(self, rows: int, seed: int) -> Tensors:
+    def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
 
-    def design(self) -> NewtonSteps:
-        """Return a subsample for Newton steps."""
+    def thinned(self, rows: int) -> DevicePasses:
+        """Return the objective over about so many rows of a subsample, scaled up to all."""
 
-    def certifying(self) -> NewtonSteps:
-        """Return a subsample for certificates."""
+    def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
+        """Return value and gradient, and the step that a factor gives."""
 
+    def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
+        """Return value and gradient, the Newton step and the factor of the Hessian, nearly."""
 
-class NewtonSteps(Protocol):
-    """A subsample on which Newton steps wait for nothing."""
-
-    def newton_step(self, x: Any, *, search: bool = False) -> tuple[Any, Any, Any]:
-        """Return the point after a step; squared decrement, squared gradient norm and value; and the Hessian."""
-
-    @property
-    def fraction(self) -> float:
-        """The share of all rows' weight that these have."""
-
-    def lower_hessian(self, x: Any) -> Any:
+    def lower_hessian(self, x: Array) -> Any:
         """Return a lower bound of the Hessian of all rows: each of these counts once."""
+
+    def to_device(self, values: Array) -> Any:
+        """Return a vector on the device."""
 
 
 class OnDevice(LowPrecision, Protocol):
     """An objective whose rows lie on a device."""
 
-    def on_device(self) -> Tensors:
-        """Return it as an objective of tensors."""
-
-    def to_tensor(self, x: Array) -> Any:
-        """Return weights as a tensor."""
-
-    def from_tensor(self, e: ObjectiveValue) -> ObjectiveValue:
-        """Return an evaluation of tensors as one of arrays."""
-
-
-@dataclass(frozen=True)
-class TensorFactor:
-    """A Cholesky factor on the device: ``A = D L Lᵀ D``, D the root of the diagonal."""
-
-    L: Any
-    d: Any
-    scaled: Any
-
-    @classmethod
-    def of(cls, H: Any) -> TensorFactor | None:
-        """Return the factor of a matrix, None if it is not positive definite."""
-        d = H.diagonal().clamp(min=1e-300).sqrt()
-        R = H / d / d[:, None]
-        L, info = torch.linalg.cholesky_ex(R)
-        return cls(L, d, R) if int(info) == 0 and bool(torch.isfinite(L[-1, -1])) else None
-
-    def solve(self, b: Any) -> Any:
-        return torch.cholesky_solve((b / self.d)[:, None], self.L)[:, 0] / self.d
-
-    def square_root(self, b: Any) -> Any:
-        """Return ``sqrt(bᵀ A⁻¹ b)`` on the device."""
-        half = torch.linalg.solve_triangular(self.L, (b / self.d)[:, None], upper=False)
-        return (half * half).sum().sqrt()
-
-    def norm(self, b: Any) -> float:
-        return float(self.square_root(b))
-
-    @cached_property
-    def eigenvalues(self) -> tuple[float, float]:
-        """A lower bound of the smallest eigenvalue, and about the largest.
-
-        A guess by a few steps of inverse iteration is put to the test: A less 0.7 of it has a factor, too. Where it
-        fails, 1 / trace(A⁻¹) will do.
-        """
-        generator = torch.Generator(device=self.d.device).manual_seed(0)
-        v = torch.randn(len(self.d), dtype=torch.float64, device=self.d.device, generator=generator)
-        u = v = v / v.norm()
-        for _ in range(policy.POLICY.inverse_iterations):
-            v, u = self.solve(v), self.d * (self.scaled @ (self.d * u))
-            smallest, largest = v.norm(), u.norm()
-            v, u = v / smallest, u / largest
-        most, least = float(largest), 0.7 / float(smallest)
-        shifted = self.scaled - torch.diag(least / self.d**2)
-        safe = least - len(self.d) ** 2 * EPS * float(self.d.max()) ** 2
-        if safe > 0.5 * least and int(torch.linalg.cholesky_ex(shifted)[1]) == 0:
-            return safe, most
-        return self.trace_bound, most
-
-    @cached_property
-    def trace_bound(self) -> float:
-        """A simple bound of the smallest eigenvalue, 1 / trace(A⁻¹)."""
-        unit = torch.eye(len(self.d), dtype=torch.float64, device=self.d.device)
-        inverse = torch.linalg.solve_triangular(self.L, unit, upper=False) / self.d
-        return 1.0 / float((inverse * inverse).sum())
+    def on_device(self) -> Any:
+        """Return it as an objective of the solvers there."""
 
 
 @dataclass(kw_only=True)
@@ -140,14 +70,14 @@ class TensorCertificate:
     """Certifies points with the curvature of subsampled rows alone: other rows can only add to it."""
 
     objective: OnDevice
-    design: NewtonSteps
+    sample: DevicePasses
     tol: float
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
     @property
     def fraction(self) -> float:
         """The share of all rows' weight that the subsample has."""
-        return self.design.fraction
+        return self.sample.fraction
 
     def at(self, e: ObjectiveValue) -> Certificate:
         """Return the certificate of a point: a Hessian of the subsample, no pass."""
@@ -156,10 +86,25 @@ class TensorCertificate:
         return self.last[1]
 
     def _certify(self, e: ObjectiveValue) -> Certificate:
-        factor, limit = TensorFactor.of(self.design.lower_hessian(e.w)), e.allowed_gap(self.tol)
-        gap = np.inf if factor is None else self._gap(e, factor, factor.trace_bound)
-        if factor is not None and gap > limit and 0.5 * factor.norm(e.gradient) ** 2 <= limit:
-            gap = self._gap(e, factor, factor.eigenvalues[0])
+        """Bound the gap by the Hessian H less θ of its diagonal, for smaller and smaller θ, until one is good enough.
+
+        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement. A small H
+        is in memory, and its smallest eigenvalue is known.
+        """
+        H = self.sample.lower_hessian(e.w)
+        if isinstance(H, np.ndarray):
+            return replace(certify(self.objective, e, self.tol, factor_spd(H)), condition=np.nan)
+        g, limit, gap = self.sample.to_device(e.gradient), e.allowed_gap(self.tol), np.inf
+        for theta in policy.POLICY.device_shifts:
+            shifted = ShiftedFactor.of(H, theta)
+            square, definite = shifted.factor.squared_norm(g)
+            if not (definite and shifted.smallest > 0.0 and math.isfinite(square)):
+                continue
+            noise = self.objective.rounding * math.sqrt(len(e.w) / shifted.smallest)
+            rho = self.objective.self_concordance / math.sqrt(shifted.smallest)
+            gap = min(gap, gap_bound(math.sqrt(square) + noise, rho))
+            if gap <= limit or 0.5 * square > limit:
+                break
         return Certificate(
             converged=bool(gap <= limit),
             gap=gap,
@@ -169,125 +114,138 @@ class TensorCertificate:
             rigorous=True,
         )
 
-    def _gap(self, e: ObjectiveValue, factor: TensorFactor, smallest: float) -> float:
-        noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
-        return gap_bound(factor.norm(e.gradient) + noise, self.objective.self_concordance / math.sqrt(smallest))
+
+@dataclass
+class Steps:
+    """Steps of L-BFGS with the factor of a Hessian: solutions are linear in gradients: one of them a pass will do."""
+
+    factor: AnyFactor
+    pairs: Pairs = field(default_factory=list)
+    last: tuple[Array, Array] | None = None
+
+    def direction(self, x: Array, g: Array, p: Array) -> Array:
+        """Return the direction at a point with gradient g, where ``p`` is the factor's solution for it."""
+        both = np.stack([g, p])
+        if self.last is not None:
+            dx, change = x - self.last[0], both - self.last[1]
+            curvature = float(dx @ change[0])
+            if curvature > 0.0:
+                self.pairs = [*self.pairs[1 - policy.POLICY.memory :], (dx, change, curvature)]
+        self.last = x, both
+        return two_loop(both, self.pairs, lambda q: q[1], lambda q: math.sqrt(float(q[0] @ q[1])), _dot)
+
+
+def _dot(a: Array, b: Array) -> float:
+    """Return the product of two vectors, of which one may have its solution beside it."""
+    return float((a[0] if a.ndim == 2 else a) @ (b[0] if b.ndim == 2 else b))
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiNewtonOnTensors:
-    """Newton on subsamples, then quasi-Newton iterations on all rows, all on the device (two classes).
+    """Newton on subsamples, then quasi-Newton iterations on all rows (two classes).
 
-      1. Newton on a small subsample (gradients with one Hessian, if weights are many); then on a larger one, each no
-         further than its sampling error.
-      2. L-BFGS on all rows with the larger one's Hessian, a pass an iteration, in float32 until the next point is
+      1. Newton on a small subsample (L-BFGS with one Hessian, if weights are many), no further than its sampling error;
+         then a Newton step on a larger and on a still larger one.
+      2. L-BFGS on all rows with the largest one's Hessian, a pass an iteration, in float32 until the next point is
          likely to be certified.
       3. From there on in float64, until the certificate is within ``tol``.
       4. With ``polish`` a Newton step with the Hessian of all rows gives all digits.
 
-    Cost: three to five passes; memory O(P²) and the subsample, on the device.
+    Cost: three to five passes; memory O(P²) on the device and a chunk of rows in half precision.
     """
 
     polish: bool = True
     seed: int = 0
 
     def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        recorder = TensorRecorder(objective, "L-BFGS on all rows")
-        f, x = objective.on_device(), objective.to_tensor(w)
-        start = self._start(f, x, recorder)  # 1
+        recorder = Recorder(objective, "L-BFGS on all rows")
+        f: DevicePasses = objective.on_device()
+        sizes = device_sizes(f.n_rows, f.size, policy.POLICY)
+        sample = f.subsample(sizes[-1], self.seed)
+        start = self._start(sample, sizes, w, recorder)  # 1
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        design, x, factor = start
-        certificate = TensorCertificate(objective=objective, design=design, tol=tol)
-        e = self._on_all_rows(f, x, factor, certificate, recorder, max_iter)
-        final = objective.from_tensor(e)
+        rows = policy.POLICY.device_certificate_rows[f.size > policy.POLICY.many_weights] * f.size
+        certificate = TensorCertificate(objective=objective, sample=sample.thinned(rows), tol=tol)
+        e = self._on_all_rows(f, *start, certificate, recorder, max_iter)
         if self.polish:
-            return polished(objective, final, recorder, tol, max_iter)  # 4
+            return polished(objective, e, recorder, tol, max_iter)  # 4
         if certificate.at(e).converged or len(recorder.records) >= max_iter:
-            return recorder.result(final, certificate.at(e))
+            return recorder.result(e, certificate.at(e))
         newton = Newton(watch_divergence=False, strict=False)
-        return continue_with_newton(newton, objective, final.w, recorder, tol, max_iter - len(recorder.records))
+        return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
-    def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[NewtonSteps, Any, TensorFactor] | None:
-        """Return the larger subsample, about its minimiser, and the factor of its Hessian; None if it has none."""
-        settings, sizes = policy.POLICY, device_sizes(f.n_rows, f.shape[1], policy.POLICY)
-        for rows in sizes:
-            sample = f.subsample(rows, self.seed)
-            design, error = sample.design(), settings.sampling_error * math.sqrt(f.shape[1] / sample.fraction)
-            near = max(error, min(10.0 * error, 0.1 / sample.fraction**0.5))
-            before, search, previous = math.inf, False, x
-            for _ in range(settings.sample_iterations):
-                here = x
-                x, numbers, H = design.newton_step(here, search=search)
-                square, norm2, value = numbers.tolist()
-                decrement = math.sqrt(max(square, 0.0))
-                if not search and not decrement < before:  # a step went too far: from here on the best of several
-                    x, search, before = previous, True, math.inf
-                    continue
-                if not decrement > near:  # Newton's method squares the error: after this step it is far within
-                    break
-                before, previous = decrement, here
-            if not math.isfinite(decrement) or decrement > 10.0 * error:
+    def _start(
+        self, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> tuple[Array, AnyFactor] | None:
+        """Return a point about as near as a subsample can tell, and the factor of its Hessian; None if it fails."""
+        found: tuple[Array, AnyFactor] | None = None
+        for k, rows in enumerate(sizes):
+            part = sample if rows == sizes[-1] else sample.thinned(rows)
+            found = self._on_sample(part, x if found is None else found[0], recorder, first=k == 0)
+            if found is None:
+                break
+        return found
+
+    def _on_sample(
+        self, f: DevicePasses, x: Array, recorder: Recorder, *, first: bool
+    ) -> tuple[Array, AnyFactor] | None:
+        """Return about the minimiser over a subsample, and the factor of the last Hessian on the way.
+
+        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do. Only on
+        the first subsample a step is checked: on others one Newton step ends near enough, mostly.
+        """
+        settings = policy.POLICY
+        error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
+        steps, before, decrement = None, None, math.inf
+        for _ in range(settings.sample_iterations):
+            earlier, kept = decrement, steps is not None and f.size > settings.many_weights
+            if steps is None or not kept:
+                e, p, factor = f.newton(x)
+                steps = Steps(factor)
+            else:
+                e, p = f.evaluate(x, steps.factor)
+            if not np.isfinite(p).all():
                 return None
-            recorder.add_subsample(
-                ObjectiveValue(w=x, value=value, log_likelihood=np.nan, gradient=np.array([math.sqrt(norm2)])),
-                f"Newton on {sample.n_rows:,} rows",
-            )
-        factor = TensorFactor.of(H)
-        if f.shape[1] > settings.many_weights:  # a Hessian in float64 is costly: that of fewer rows must do
-            del sample, design  # their rows make room
-            design = f.subsample(min(rows, settings.device_certificate_rows * f.shape[1]), self.seed + 1).certifying()
-        return None if factor is None else (design, x, factor)
+            if before is not None and not e.value <= before.value + 1e-6 * abs(before.value):
+                x = before.w + 0.25 * (x - before.w)
+                continue
+            decrement = math.sqrt(max(float(e.gradient @ p), 0.0))
+            before, x = e, x - steps.direction(x, e.gradient, p)
+            # Newton's method squares the error; a Hessian of another point only takes a part off it.
+            ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
+            if decrement <= error or (not first and not kept and ahead <= error):
+                recorder.add_subsample(e, f"Newton on {f.n_rows:,} rows")
+                return x, steps.factor
+            if kept and decrement > 0.5 * earlier:
+                steps = None
+        return None
 
     def _on_all_rows(
         self,
-        f: Tensors,
-        x: Any,
-        factor: TensorFactor,
+        f: DevicePasses,
+        x: Array,
+        factor: AnyFactor,
         certificate: TensorCertificate,
         recorder: Recorder,
         max_iter: int,
     ) -> ObjectiveValue:
         """Return the end of L-BFGS on all rows (steps 2 and 3); an iteration waits for the device once."""
         settings, tol = policy.POLICY, certificate.tol
-        gain = 1.5 * math.sqrt(f.shape[1] / device_sizes(f.n_rows, f.shape[1], settings)[1])
-        objective, exact, before = f.precise(False), False, None
-        pairs: list[Any] = []
+        gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
+        steps, exact, before = Steps(factor), False, None
         for _ in range(min(settings.full_iterations, max_iter) + 1):
-            value, g = objective.tensors(x)
-            p = factor.solve(g)
-            numbers = torch.stack([*value, g @ p]).tolist()
-            e = ObjectiveValue(w=x, value=sum(numbers[:2]), log_likelihood=-numbers[0], gradient=g)
+            e, p = f.evaluate(x, factor, exact=exact)
             if before is not None and not e.value <= before.value + 1e-7 * abs(before.value):
                 x = before.w + 0.25 * (x - before.w)  # the step went too far
                 continue
             recorder.add(e, 1.0)
-            needed, decrement = (
-                math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction),
-                math.sqrt(max(numbers[2], 0)),
-            )
-            if exact and decrement <= 1.2 * needed and certificate.at(e).converged:
+            square = float(e.gradient @ p)
+            needed = math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction)
+            decrement = math.sqrt(max(square, 0.0))
+            if not math.isfinite(square) or (exact and decrement <= 1.2 * needed and certificate.at(e).converged):
                 break
-            if not math.isfinite(numbers[2]):
-                break
-            if not exact and decrement * gain <= needed:  # the next point is likely to be certified
-                exact, objective = True, f.precise(True)
-            if before is not None:
-                dx, dg = x - before.w, g - before.gradient
-                pairs.append((dx, dg, dx @ dg))
-                p = two_loop(g, pairs[-settings.memory :], factor.solve, factor.square_root)
-            before, x = e, x - p
+            exact = exact or decrement * gain <= needed  # the next point is likely to be certified
+            before, x = e, x - steps.direction(x, e.gradient, p)
         return before if before is not None and not math.isfinite(e.value) else e
-
-
-class TensorRecorder(Recorder):
-    """A recorder of evaluations on a device: weights are fetched only where the trace keeps them."""
-
-    def add(self, e: ObjectiveValue, step_size: float, *more: object) -> None:
-        kept = WEIGHTS in self.columns and torch.is_tensor(e.w)
-        super().add(self.objective.from_tensor(e) if kept else e, step_size, *more)  # type: ignore[attr-defined]
-
-    def add_subsample(self, e: ObjectiveValue, stage: str) -> None:
-        kept = WEIGHTS in self.columns and torch.is_tensor(e.w)
-        super().add_subsample(self.objective.from_tensor(e) if kept else e, stage)  # type: ignore[attr-defined]

@@ -291,10 +291,10 @@ class Planner:
             stages = (self.stage("L-BFGS", n // 16, 20), self.stage("mixed-precision refinement", n, 40))
             return Plan(stages, "since the rows lie on a device", 45, DeviceSoftmax())
         if facts.n_classes == 2 and n >= max(small, 4 * weights) and weights <= self.policy.largest_hessian:
-            start, large = device_sizes(n, facts.shape[1], self.policy)
-            stages = (self.stage("Newton", min(start, n), 6, hessians=6), self.stage("Newton", large, 2, hessians=2))
+            sizes = zip(device_sizes(n, facts.shape[1], self.policy), (6, 1, 1), strict=True)
+            newton = [self.stage("Newton", rows, steps, hessians=steps) for rows, steps in sizes]
             reason = f"since the rows lie on a device, with {n // weights:,} of them for each of {weights:,} weights"
-            return Plan((*stages, self.stage("L-BFGS", n, 4)), reason, 4, DeviceQuasiNewton(polish=flat))
+            return Plan((*newton, self.stage("L-BFGS", n, 4)), reason, 4, DeviceQuasiNewton(polish=flat))
         if weights > self.policy.largest_hessian:
             return self.truncated_newton(f"since a Hessian of {weights:,} weights is not formed")
         return plan_for(Newton(watch_divergence=flat), facts, self.machine, "since rows are few")

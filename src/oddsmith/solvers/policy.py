@@ -195,32 +195,41 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[int, int] = (50, 8)
-    device_large_rows_per_weight: int = 160
-    device_elements: int = 40_000_000
-    """Rows for each weight of the smaller subsample there, of few weights and of many; of the larger one, and its
-    numbers: its Hessian costs less than a pass (H200, 20,000,000 × 100: three passes; 2,000,000 × 1,000: five)."""
-    device_sample_share: tuple[float, float] = (0.02, 0.04)
-    device_sample_numbers: int = 8_000_000
-    """Share of the rows, of few weights and of many, and numbers beside them, that the larger subsample has at most: it
-    is copied, in float64 and in half precision."""
-    device_certificate_rows: int = 30
-    """Rows for each weight, where they are many, whose Hessian certifies."""
+    device_rows_per_weight: tuple[int, int] = (50, 24)
+    """Rows for each weight of the smaller subsample there, of few weights and of many: its error is a hundredth of the
+    weights', and the larger one takes it off."""
+    device_many_rows: int = 6000
+    device_share: tuple[float, float] = (0.75, 500.0)
+    """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
+    pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
+    2,000,000 × 1,000: four or five)."""
+    device_sampling_error: float = 1.0
+    device_contraction: float = 0.3
+    """How far a search on a subsample there goes, in units of its sampling error; and the decrement that a Newton step
+    leaves, in units of its square."""
+    device_certificate_rows: tuple[int, int] = (3000, 30)
+    """Rows for each weight, of few weights and of many, whose Hessian in float64 certifies."""
+    device_shifts: tuple[float, ...] = (0.25, 0.03, 4e-3, 5e-4, 6e-5, 8e-6, 1e-6, 1e-7, 1e-8)
+    """Parts of its diagonal that are taken off that Hessian, one after the other, to bound its smallest eigenvalue."""
     device_least_rows: int = 20_000
     """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
     softmax_rows: int = 65_536
+    softmax_share: float = 0.5
     softmax_memory: int = 10
     softmax_overshoot: float = 0.5
     softmax_start_iterations: int = 12
-    softmax_iterations: int = 30
-    softmax_progress: float = 0.02
+    softmax_iterations: int = 40
+    softmax_progress: tuple[float, float] = (0.005, 1e-4)
+    softmax_goal: float = 0.3
+    softmax_patience: int = 3
+    softmax_enough: float = 0.7
     softmax_intercept_steps: int = 3
-    """Softmax on a device: rows of a subsample, at least; pairs that L-BFGS keeps; the slope at the end of a step,
-    against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in
-    float64; what such a search leaves of the gradient; Newton steps of the intercepts at the end (H200, 1,281,167 × 768
-    of 1,000 classes: about 45 passes)."""
-    inverse_iterations: int = 8
-    """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
+    """Softmax on a device: rows of a subsample, at least; share of the rows that the preconditioner is from; pairs that
+    L-BFGS keeps; the slope at the end of a step, against that at its beginning, from which it is too long; iterations
+    on a subsample, and between two gradients in float64; what such a search leaves of the gradient, uncorrected and
+    corrected; the gradient, against that which the tolerance allows, to search for, evaluations without progress after
+    which a search ends, and the gradient to end at; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of
+    1,000 classes: about 50 passes)."""
 
     # L-BFGS and Newton.
     newton_digits: float = 0.01

@@ -24,14 +24,15 @@ def curvature(X: Tensor, t: Tensor, s: Tensor | None, at: CurvatureParams) -> Su
     C, P = at.size
     center, longest = there(at.center), 0.0
     if C == 1:
-        inverse = None if at.inverse is None else there(at.inverse)
-        sums = logistic_sums(X, t, s, there(at.W[0]), there(at.b), center, inverse, exact=True).cpu().numpy()
+        inverse = center if at.inverse is None else there(np.sqrt(at.inverse))
+        asked = {"exact": True, "longest": at.inverse is not None}
+        sums = logistic_sums(X, t, s, there(at.W[0]), there(at.b), center, inverse, **asked).cpu().numpy()
         value, gradient = float(sums[0]), sums[None, 2:]
         longest = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
     else:
         W = torch.cat([torch.zeros((1, P - 1), dtype=torch.float64, device=t.device), there(at.W)])
         b, unit = there(np.append(0.0, at.b)), torch.ones_like(center)
-        loss, G = softmax_sums(X, t, s, W, b, center, unit, exact=True)
+        loss, G = softmax_sums(X, t, s, None, W, b, center, unit, precision=2)
         value, gradient = float(loss), G[1:].cpu().numpy()
         if at.inverse is not None:
             longest = longest_row(X, s, center, there(at.inverse))
@@ -43,21 +44,22 @@ def longest_row(X: Tensor, s: Tensor | None, center: Tensor, inverse: Tensor) ->
     """Return ``max_n Σ_j inverse_j (x_nj − center_j)²`` over rows of positive weight, from above."""
     most, unit = torch.zeros((), dtype=torch.float64, device=X.device), torch.ones_like(center)
     for start, stop in chunks(*X.shape):
-        z = packed(X[start:stop], center, unit, torch.float32)
+        z = packed(X, slice(start, stop), center, unit, torch.float32, 1)[:, 0]
         norms = (z * z) @ inverse.to(torch.float32)
         norms = norms if s is None else norms * (s[start:stop] > 0)
         most = torch.maximum(most, norms.max().to(torch.float64))
     return float(most) * (1.0 + 1e-5)
 
 
-def hessian(X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor | None = None) -> Tensor:
-    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``, CP × CP, in float64, with ``z = (x − center) · inverse``."""
+def hessian(X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor) -> Tensor:
+    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``, CP × CP, in float64, with ``z = x − center``."""
     C, M = W.shape
-    P, unit = M + 1, torch.ones_like(center) if inverse is None else inverse
+    P, unit = M + 1, torch.ones_like(center)
     W = torch.cat([b[:, None], W], dim=1)
     H = torch.zeros((C, P, C, P), dtype=torch.float64, device=X.device)
     for start, stop in chunks(X.shape[0], P * C, HESSIAN_NUMBERS):
-        Z = packed(X[start:stop], center, unit, torch.float64, ones=True)
+        Z = packed(X, slice(start, stop), center, unit, torch.float64, 1)[:, 0]
+        Z = torch.cat([torch.ones_like(Z[:, :1]), Z], dim=1)
         weight = None if s is None else s[start:stop]
         if C == 1:
             y = torch.sigmoid(Z @ W[0])

@@ -8,15 +8,17 @@ import triton.language as tl
 
 @triton.jit
 def logistic_tiles(
-    X, t, s, w, center, inverse, out, b, N,
+    X, t, s, rows, w, center, inverse, out, B, b, N,
     M: tl.constexpr, stride: tl.constexpr, BN: tl.constexpr, S: tl.constexpr, L: tl.constexpr, V: tl.constexpr,
-    WEIGHTED: tl.constexpr, LONGEST: tl.constexpr, EXACT: tl.constexpr,
+    width: tl.constexpr, WEIGHTED: tl.constexpr, INDEXED: tl.constexpr, CENTRED: tl.constexpr,
+    LONGEST: tl.constexpr, EXACT: tl.constexpr, CURVATURE: tl.constexpr,
 ):  # fmt: skip
     """Sum loss, residual, gradient and longest row of every tile ``pid, pid + programs, …`` into a row of ``out``.
 
     A tile has BN rows of S × L × V columns: V of them are one load, L threads share a row, and S such loads follow on
     one another. So few threads share a row that its probability is not computed by a whole warp. M and the stride are
-    constants of the compiler, which then knows how loads are aligned.
+    constants of the compiler, which then knows how loads are aligned. With ``INDEXED`` the rows are those that ``rows``
+    names. With ``CURVATURE`` the rows ``√h (z · inverse, 1)`` are written to ``B``: their Gram matrix is the Hessian.
     """
     wide = tl.float64 if EXACT else tl.float32
     pid, programs = tl.program_id(0), tl.num_programs(0)
@@ -24,71 +26,95 @@ def logistic_tiles(
     columns = along + (tl.arange(0, L) * V)[None, None, :, None] + tl.arange(0, V)[None, None, None, :]
     inside = columns < M
     weights = tl.load(w + columns, mask=inside, other=0.0).to(wide)
-    middle = tl.load(center + columns, mask=inside, other=0.0).to(wide)
-    scale = tl.load(inverse + columns, mask=inside, other=0.0).to(tl.float32)
+    if CENTRED:
+        middle = tl.load(center + columns, mask=inside, other=0.0).to(wide)
+    if LONGEST or CURVATURE:
+        scale = tl.load(inverse + columns, mask=inside, other=0.0).to(wide if CURVATURE else tl.float32)
     gradient = tl.zeros([S, BN, L, V], dtype=wide)
     residual = tl.zeros([BN], dtype=wide)
     loss = tl.zeros([BN], dtype=tl.float64)
     longest = tl.zeros([BN], dtype=tl.float32)
     intercept = tl.load(b).to(wide)
     tiles = tl.cdiv(N, BN)
+    source = (pid * BN + tl.arange(0, BN)).to(tl.int64)
+    if INDEXED:
+        source = tl.load(rows + source, mask=source < N, other=0)
     for tile in range(pid, tiles, programs):
-        rows = (tile * BN + tl.arange(0, BN)).to(tl.int64)
-        there = rows < N
+        row = (tile * BN + tl.arange(0, BN)).to(tl.int64)
+        there = row < N
+        if INDEXED:  # the numbers of the next rows are there when they are needed
+            ahead = tl.load(rows + row + programs * BN, mask=row + programs * BN < N, other=0)
+        else:
+            source = row
         mask = there[None, :, None, None] & inside
-        x = tl.load(X + rows[None, :, None, None] * stride + columns, mask=mask, other=0.0)
-        y = tl.load(t + rows, mask=there, other=0).to(wide)
-        z = x.to(wide) - middle
+        z = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0).to(wide)
+        y = tl.load(t + source, mask=there, other=0).to(wide)
+        if CENTRED:
+            z -= middle
         a = tl.sum(tl.sum(tl.sum(z * weights, axis=3), axis=0), axis=1) + intercept
         e = tl.exp(-tl.abs(a))
         p = tl.where(a >= 0, 1.0, e) / (1.0 + e)
         r = p - y
         value = tl.maximum(a, 0.0) - a * y + tl.log(1.0 + e)
+        h = e / ((1.0 + e) * (1.0 + e))
         if WEIGHTED:
-            weight = tl.load(s + rows, mask=there, other=0.0).to(wide)
+            weight = tl.load(s + source, mask=there, other=0.0).to(wide)
             r *= weight
             value *= weight
+            h *= weight
             there = there & (weight > 0)
         r = tl.where(there, r, 0.0)
         gradient += r[None, :, None, None] * z
         residual += r
         loss += tl.where(there, value, 0.0).to(tl.float64)
         if LONGEST:
-            short = z.to(tl.float32)
-            norms = tl.sum(tl.sum(tl.sum(short * short * scale, axis=3), axis=0), axis=1)
+            short = z.to(tl.float32) * scale.to(tl.float32)
+            norms = tl.sum(tl.sum(tl.sum(short * short, axis=3), axis=0), axis=1)
             longest = tl.maximum(longest, tl.where(there, norms, 0.0))
+        if CURVATURE:
+            root = tl.sqrt(tl.where(there, h, 0.0))[None, :, None, None]
+            scaled = tl.where(columns == M, root, root * z * scale)
+            if not EXACT:
+                scaled = tl.minimum(tl.maximum(scaled, -65000.0), 65000.0)
+            kept = (row < N)[None, :, None, None] & (columns < width)
+            tl.store(B + row[None, :, None, None] * width + columns, scaled.to(B.dtype.element_ty), mask=kept)
+        if INDEXED:
+            source = ahead
     here = out + pid * (S * L * V + 3)
     tl.store(here, tl.sum(loss, axis=0))
     tl.store(here + 1, tl.max(longest, axis=0).to(tl.float64))
     tl.store(here + 2, tl.sum(residual.to(tl.float64), axis=0))
     sums = tl.sum(gradient.to(tl.float64), axis=1)
-    where = along + (tl.arange(0, L) * V)[None, None, :, None] + tl.arange(0, V)[None, None, None, :]
-    tl.store(here + 3 + tl.reshape(where, [S, L, V]), sums)
+    tl.store(here + 3 + tl.reshape(columns, [S, L, V]), sums)
 
 
 @triton.jit
-def packed_tiles(X, center, inverse, Z, n, M, stride, width, ONES: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr):
-    """Write the rows ``(x − center) · inverse`` into ``Z``, in its type; with ``ONES`` after a column of ones."""
-    rows = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
+def packed_tiles(
+    X, rows, center, inverse, Z, n, M, stride,
+    COPIES: tl.constexpr, INDEXED: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """Write the rows ``(x − center) · inverse`` into ``Z``, in its type, each ``COPIES`` times.
+
+    With ``INDEXED`` the rows are those that ``rows`` names.
+    """
+    row = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
     columns = tl.program_id(1) * BM + tl.arange(0, BM)
-    mask = (rows < n)[:, None] & (columns < M)[None, :]
+    mask = (row < n)[:, None] & (columns < M)[None, :]
     wide = tl.float64 if Z.dtype.element_ty == tl.float64 else tl.float32
     middle = tl.load(center + columns, mask=columns < M, other=0.0).to(wide)
     scale = tl.load(inverse + columns, mask=columns < M, other=0.0).to(wide)
-    x = tl.load(X + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0).to(wide)
-    z = (x - middle[None, :]) * scale[None, :]
-    tl.store(Z + rows[:, None] * width + ONES + columns[None, :], z.to(Z.dtype.element_ty), mask=mask)
-    if ONES:
-        tl.store(Z + rows * width, tl.full([BN], 1.0, Z.dtype.element_ty), mask=(rows < n) & (tl.program_id(1) == 0))
+    source = tl.load(rows + row, mask=row < n, other=0) if INDEXED else row
+    x = tl.load(X + source[:, None] * stride + columns[None, :], mask=mask, other=0.0).to(wide)
+    z = ((x - middle[None, :]) * scale[None, :]).to(Z.dtype.element_ty)
+    for copy in tl.static_range(COPIES):
+        tl.store(Z + (row[:, None] * COPIES + copy) * M + columns[None, :], z, mask=mask)
 
 
 @triton.jit
-def softmax_tiles(
-    A, b, t, s, R, rest, out, n, K, factor, BK: tl.constexpr, WEIGHTED: tl.constexpr, SPLIT: tl.constexpr
-):
+def softmax_tiles(A, b, t, s, R, out, n, K, factor, BK: tl.constexpr, WEIGHTED: tl.constexpr, PARTS: tl.constexpr):
     """Turn activations ``A`` without intercepts into residuals ``factor · s (p − t)``; sum losses and residuals.
 
-    With ``SPLIT`` what ``R`` rounds away is written to ``rest``.
+    ``R`` has ``PARTS`` rows for each: the second holds what the first rounds away.
     """
     pid, programs = tl.program_id(0), tl.num_programs(0)
     classes = tl.arange(0, BK)
@@ -106,7 +132,7 @@ def softmax_tiles(
         most = tl.max(a, axis=0)
         e = tl.exp(a - most)
         z = tl.sum(e, axis=0)
-        r = e / z - tl.where(classes == y, 1.0, 0.0).to(wide)
+        r = e * (1.0 / z) - tl.where(classes == y, 1.0, 0.0).to(wide)
         value = (most - own) + tl.log(z)
         if WEIGHTED:
             weight = tl.load(s + row).to(wide)
@@ -117,9 +143,10 @@ def softmax_tiles(
         loss += value.to(tl.float64)
         scaled = r * factor
         rounded = scaled.to(R.dtype.element_ty)
-        tl.store(R + start + classes, rounded, mask=inside)
-        if SPLIT:
-            tl.store(rest + start + classes, (scaled - rounded.to(wide)).to(R.dtype.element_ty), mask=inside)
+        tl.store(R + start * PARTS + classes, rounded, mask=inside)
+        if PARTS > 1:
+            rest = (scaled - rounded.to(wide)).to(R.dtype.element_ty)
+            tl.store(R + start * PARTS + K + classes, rest, mask=inside)
     here = out + pid * (BK + 1)
     tl.store(here + tl.arange(0, 1), loss)
     tl.store(here + 1 + classes, total)

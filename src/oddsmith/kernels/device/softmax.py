@@ -5,71 +5,100 @@ No N × K array exists: a chunk's activations become its residuals, and those it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_device, split_parts, split_product
+from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_device, summed_product
 
-CHUNK_BYTES = 1 << 26
-"""Activations of a chunk, 64 MB: products of matrices run at nine tenths of full speed, and little memory is taken."""
+CHUNK_BYTES = (1 << 25, 3 << 25)
+"""Activations of a chunk, 32 MB at least and 96 at most: products of matrices run at nine tenths of full speed (H200,
+1,281,167 × 768 of 1,000 classes: 18 ms a pass), and the memory is less than a tenth of the rows'."""
 RESIDUAL_SCALE = 1024.0
 """Factor of residuals in half precision: the smallest probability that they hold is then 6e-11."""
 
 
 def softmax_sums(
-    X: Tensor, t: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor, *, exact: bool
+    X: Tensor,
+    t: Tensor,
+    s: Tensor | None,
+    rows: Tensor | None,
+    W: Tensor,
+    b: Tensor,
+    center: Tensor,
+    inverse: Tensor,
+    *,
+    precision: int,
 ) -> tuple[Tensor, Tensor]:
     """Return the loss, a number on the device, and the gradient K × (1 + M), in float64.
 
-    ``z = (x − center) · inverse`` and ``a_k = b_k + w_kᵀ z`` for all K classes. With ``exact`` all is in float64. Else
-    rows are in half precision, weights and residuals in two parts of it (22 bits), and products are summed in float32
-    by tensor cores: it is nearly the objective of rows rounded to 11 bits, and as smooth as that of the rows.
+    ``z = (x − center) · inverse`` and ``a_k = b_k + w_kᵀ z`` for all K classes. In precision 2 all is in float64. In
+    precision 1 rows are in half precision, weights and residuals in two parts of it (22 bits), and products are summed
+    in float32 by tensor cores: it is nearly the objective of rows rounded to 11 bits, and as smooth as that of the
+    rows. In precision 0 weights and residuals have one part. On the CPU both are in float32.
     """
-    (N, M), K = X.shape, W.shape[0]
-    half = torch.float16 if not exact and X.is_cuda else torch.float32
-    kind: Any = torch.float64 if exact else half
-    wide = torch.float64 if exact else torch.float32
-    G, sums = on_device(X, (K, M), wide), on_device(X, 1 + K)
-    parts = split_parts(W, kind)
+    M, K, exact = X.shape[1], W.shape[0], precision == 2
+    wide: Any = torch.float64 if exact else torch.float32
+    kind: Any = torch.float16 if X.is_cuda and not exact else wide
+    parts = 2 if kind == torch.float16 and precision == 1 else 1
+    G, sums = on_device(X, (K, M)), on_device(X, 1 + K)
+    weights = split(W, kind, parts).reshape(K, parts * M).T.contiguous()
     factor = RESIDUAL_SCALE if kind == torch.float16 else 1.0
-    for start, stop in chunks(N, max(K, M), CHUNK_BYTES // (8 if exact else 4)):
-        Z = packed(X[start:stop], center, inverse, kind)
-        A = torch.zeros((stop - start, K), dtype=wide, device=X.device) if not parts else None
-        for part in parts:
-            A = split_product(Z, part.T, A, wide)
-        for R in residuals(A, b, t[start:stop], None if s is None else s[start:stop], sums, kind, factor):
-            G = split_product(R.T, Z, G, wide)
-    gradient = torch.cat([sums[1:, None], G.to(torch.float64) / factor], dim=1)
-    return sums[0], gradient
+    for part, Z in packed_chunks(X, rows, center, inverse, kind, K, copies=parts):
+        A = summed_product(Z.reshape(len(Z), parts * M), weights, None, wide)
+        R = residuals(A, b, t[part], None if s is None else s[part], sums, kind, parts, factor)
+        R, Z = R.reshape(len(R) * parts, K), Z.reshape(len(R) * parts, M)
+        if exact:
+            G.addmm_(R.T, Z)
+        else:
+            G += summed_product(R.T, Z, None, wide)
+        del A, R, Z  # the next chunk takes their place
+    return sums[0], torch.cat([sums[1:, None], G / factor], dim=1)
 
 
-def packed(
-    X: Tensor, center: Tensor, inverse: Tensor, kind: Any, *, ones: bool = False, width: int | None = None
-) -> Tensor:
-    """Return the rows ``(x − center) · inverse`` of a chunk, after a column of ones; zeros fill the ``width``."""
-    n, M = X.shape
+def packed_chunks(
+    X: Tensor, rows: Tensor | None, center: Tensor, inverse: Tensor, kind: Any, K: int, *, copies: int = 1
+) -> Iterator[tuple[Any, Tensor]]:
+    """Yield which rows a chunk has, and the rows ``(x − center) · inverse`` of it, n × copies × M."""
+    (N, M), size = X.shape, 8 if kind == torch.float64 else 4
+    least, most = CHUNK_BYTES
+    numbers = min(most, max(least, X.numel() * X.element_size() // 24)) // size
+    for start, stop in chunks(N if rows is None else len(rows), max(K, M), numbers):
+        part = slice(start, stop) if rows is None else rows[start:stop]
+        yield part, packed(X, part, center, inverse, kind, copies)
+
+
+def split(W: Tensor, kind: Any, parts: int) -> Tensor:
+    """Return matrices of a type, n × parts × m, whose sum is W, nearly."""
+    first = W.to(kind)
+    return torch.stack([first, (W - first.to(W.dtype)).to(kind)][:parts], dim=1)
+
+
+def packed(X: Tensor, part: Any, center: Tensor, inverse: Tensor, kind: Any, copies: int) -> Tensor:
+    """Return the rows ``(x − center) · inverse`` of a slice or of numbered rows, each so many times."""
     if not has_triton(X) or X.stride(1) != 1:
         wide = torch.float64 if kind == torch.float64 else torch.float32
-        Z = ((X.to(wide) - center.to(wide)) * inverse.to(wide)).to(kind)
-        Z = torch.cat([torch.ones_like(Z[:, :1]), Z], dim=1) if ones else Z
-        return Z if width is None else torch.nn.functional.pad(Z, (0, width - Z.shape[1]))
+        Z = ((X[part].to(wide) - center.to(wide)) * inverse.to(wide)).to(kind)
+        return Z[:, None].expand(-1, copies, -1)
     from oddsmith.kernels.device.fused import packed_tiles
 
-    BM, columns = 128 if M <= 128 else 256, M + ones if width is None else width
-    Z = torch.empty((n, columns), dtype=kind, device=X.device)
-    Z[:, M + ones :] = 0.0
-    grid = (-(-n // 16), -(-M // BM))
-    packed_tiles[grid](X, center, inverse, Z, n, M, X.stride(0), columns, ONES=int(ones), BN=16, BM=BM)
+    M, indexed = X.shape[1], not isinstance(part, slice)
+    X = X if indexed else X[part]
+    n, BM = len(part) if indexed else len(X), 128 if M <= 128 else 256
+    Z = torch.empty((n, copies, M), dtype=kind, device=X.device)
+    packed_tiles[(-(-n // 8), -(-M // BM))](
+        X, part if indexed else X, center, inverse, Z, n, M, X.stride(0), COPIES=copies, INDEXED=indexed, BN=8, BM=BM
+    )
     return Z
 
 
 def residuals(
-    A: Tensor, b: Tensor, t: Tensor, s: Tensor | None, sums: Tensor, kind: Any, factor: float = 1.0
-) -> list[Tensor]:
-    """Return ``factor · s (p − t)`` of a chunk of activations without intercepts, as a sum of matrices of a type.
+    A: Tensor, b: Tensor, t: Tensor, s: Tensor | None, sums: Tensor, kind: Any, parts: int, factor: float
+) -> Tensor:
+    """Return ``factor · s (p − t)`` of a chunk of activations without intercepts, n × parts × K, as a sum of parts.
 
-    Losses and residuals are added to ``sums``.
+    Losses and residuals are added to ``sums``. ``A`` may be overwritten.
     """
     n, K = A.shape
     if not has_triton(A):
@@ -83,40 +112,59 @@ def residuals(
             R, value = R * s[:, None].to(R.dtype), value * s
         sums[0] += value.sum()
         sums[1:] += R.to(torch.float64).sum(dim=0)
-        return split_parts(R * factor, kind)
+        return split(R * factor, kind, parts)
     from oddsmith.kernels.device.fused import softmax_tiles
 
-    BK = max(16, 1 << (K - 1).bit_length())
-    programs = min(n, 1056)
-    split = kind != A.dtype
-    R = torch.empty((2, n, K), dtype=kind, device=A.device) if split else A[None]
+    BK, programs = max(16, 1 << (K - 1).bit_length()), min(n, 1056)
+    R = A[:, None] if kind == A.dtype else torch.empty((n, parts, K), dtype=kind, device=A.device)
     out = torch.empty((programs, BK + 1), dtype=torch.float64, device=A.device)
     softmax_tiles[(programs,)](
-        A, b, t, t if s is None else s, R[0], R[-1], out, n, K, factor,
-        BK=BK, WEIGHTED=s is not None, SPLIT=split, num_warps=4,
-    )  # fmt: skip
+        A, b, t, t if s is None else s, R, out, n, K, factor, BK=BK, WEIGHTED=s is not None, PARTS=parts, num_warps=4
+    )
     sums += out.sum(dim=0)[: 1 + K]
-    return list(R)
+    return R
 
 
 def class_curvature(
-    X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor, *, exact: bool
+    X: Tensor,
+    t: Tensor,
+    s: Tensor | None,
+    rows: Tensor | None,
+    W: Tensor,
+    b: Tensor,
+    center: Tensor,
+    inverse: Tensor,
+    *,
+    exact: bool,
 ) -> Tensor:
-    """Return ``Σ s (diag(p) − p pᵀ)``, K × K, in float64: the Hessian between the intercepts."""
-    K, kind = W.shape[0], torch.float64 if exact else torch.float32
-    B, total = on_device(X, (K, K)), on_device(X, K)
-    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 16):
-        Z = packed(X[start:stop], center, inverse, kind)
-        Y = torch.softmax(Z @ W.to(kind).T + b.to(kind), dim=1)
-        weighted = Y if s is None else Y * s[start:stop, None].to(kind)
-        total += weighted.to(torch.float64).sum(dim=0)
-        B -= (weighted.T @ Y).to(torch.float64)
-    B.diagonal().add_(total)
-    return B
+    """Return ``Σ s (diag(p) − p pᵀ)``, K × K: the Hessian between the intercepts, in float64 or to three digits.
+
+    Its rows sum to zero, which gives the diagonal without a difference of large numbers.
+    """
+    K = W.shape[0]
+    wide: Any = torch.float64 if exact else torch.float32
+    kind: Any = torch.float16 if X.is_cuda and not exact else wide
+    B = on_device(X, (K, K))
+    for part, Z in packed_chunks(X, rows, center, inverse, kind, 2 * K):
+        Y = torch.softmax(summed_product(Z[:, 0], W.to(kind).T, None, wide) + b.to(wide), dim=1)
+        Y = (Y if s is None else Y * s[part][:, None].sqrt().to(wide)) * (1.0 if kind == wide else RESIDUAL_SCALE)
+        B -= summed_product(Y.to(kind).T, Y.to(kind), None, wide)
+        del Y, Z
+    B = B / (1.0 if kind == wide else RESIDUAL_SCALE**2)
+    B.fill_diagonal_(0.0)
+    return B - torch.diag(B.sum(dim=1))
 
 
 def class_moments(
-    X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor, V: Tensor
+    X: Tensor,
+    t: Tensor,
+    s: Tensor | None,
+    rows: Tensor | None,
+    W: Tensor,
+    b: Tensor,
+    center: Tensor,
+    inverse: Tensor,
+    V: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``Σ h``, K, ``Σ h u`` and ``Σ h u²``, K × M, with ``h_k = s p_k (1 − p_k)`` and ``u = Vᵀ z``; roughly.
 
@@ -126,12 +174,22 @@ def class_moments(
     kind = torch.float16 if X.is_cuda else torch.float32
     own, first, second = on_device(X, K), on_device(X, (K, M)), on_device(X, (K, M))
     V, W = V.to(kind) / 16.0, W.to(kind)  # squares of 16 u would leave the range of half precision
-    for start, stop in chunks(X.shape[0], max(K, M), CHUNK_BYTES // 8):
-        Z = packed(X[start:stop], center, inverse, kind)
-        Y = torch.softmax(split_product(Z, W.T, None, torch.float32) + b.to(torch.float32), dim=1)
-        Y = (Y - Y * Y) if s is None else (Y - Y * Y) * s[start:stop, None].to(torch.float32)
+    for part, Z in packed_chunks(X, rows, center, inverse, kind, 2 * K):
+        Y = torch.softmax(summed_product(Z[:, 0], W.T, None, torch.float32) + b.to(torch.float32), dim=1)
+        Y = (Y - Y * Y) if s is None else (Y - Y * Y) * s[part][:, None].to(torch.float32)
         own += Y.sum(dim=0)
-        Y, U = (Y * RESIDUAL_SCALE).to(kind), split_product(Z, V, None, torch.float32).to(kind)
-        first += split_product(Y.T, U, None, torch.float32)
-        second += split_product(Y.T, U * U, None, torch.float32)
+        Y, U = (Y * RESIDUAL_SCALE).to(kind), summed_product(Z[:, 0], V, None, torch.float32).to(kind)
+        first += summed_product(Y.T, U, None, torch.float32)
+        second += summed_product(Y.T, U * U, None, torch.float32)
+        del Y, U, Z
     return own, first * (16.0 / RESIDUAL_SCALE), second * (256.0 / RESIDUAL_SCALE)
+
+
+def column_gram(X: Tensor, t: Tensor, s: Tensor | None, rows: Tensor | None, center: Tensor, inverse: Tensor) -> Tensor:
+    """Return ``Σ s z zᵀ``, M × M: on a GPU of rows in half precision, a chunk in float32, all of them in float64."""
+    kind = torch.float16 if X.is_cuda else torch.float32
+    G = on_device(X, (X.shape[1], X.shape[1]))
+    for part, Z in packed_chunks(X, rows, center, inverse, kind, 1):
+        Z = Z[:, 0] if s is None else Z[:, 0] * s[part].sqrt()[:, None].to(kind)
+        G += summed_product(Z.T, Z, None, torch.float32)
+    return G

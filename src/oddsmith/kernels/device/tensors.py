@@ -44,14 +44,8 @@ def chunks(n: int, M: int, numbers: int = CHUNK_NUMBERS) -> list[tuple[int, int]
     return [(i, min(i + step, n)) for i in range(0, n, step)]
 
 
-def split_parts(W: Tensor, kind: Any) -> list[Tensor]:
-    """Return matrices of a type whose sum is W, nearly: two of half precision."""
-    first = W.to(kind)
-    return [first, (W - first.to(W.dtype)).to(kind)] if kind == torch.float16 else [first]
-
-
-def split_product(A: Tensor, B: Tensor, C: Tensor | None, wide: Any) -> Tensor:
-    """Return ``C + A B``, summed in a wider type than that of the factors where they are of half precision."""
+def summed_product(A: Tensor, B: Tensor, C: Tensor | None, wide: Any) -> Tensor:
+    """Return ``C + A B``, in the place of C, summed in a wider type than that of the factors if they are narrower."""
     if A.dtype == wide:
         return A @ B if C is None else torch.addmm(C, A, B, out=C)
-    return torch.mm(A, B, out_dtype=wide) if C is None else torch.addmm(C, A, B, out_dtype=wide)
+    return torch.mm(A, B, out_dtype=wide) if C is None else torch.addmm(C, A, B, out_dtype=wide, out=C)
