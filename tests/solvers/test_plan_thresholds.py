@@ -96,15 +96,18 @@ EDGES: list[Row] = [
     ),
     (
         *({"n_columns": 4, "storage": "device"}, "n_rows", 19_999, 20_000),
-        *("Newton 19,999", "Newton 250 → Newton 5,000 → L-BFGS 20,000"),
+        *("Newton 19,999", "Newton 250 → Newton 1,118 → Newton 5,000 → L-BFGS 20,000"),
     ),
     (
         *({"n_columns": 2499, "storage": "device", "has_prior": False}, "n_rows", 19_999, 20_000),
-        *("Newton 19,999", "Newton 20,000 → Newton 20,000 → L-BFGS 20,000"),
+        *("Newton 19,999", "Newton 5,000 → Newton 5,000 → Newton 5,000 → L-BFGS 20,000"),
     ),
     (
         *({"n_columns": 2399, "storage": "device", "n_rows": 40_000}, "n_classes", 2, 3),
-        *("Newton 19,200 → Newton 19,200 → L-BFGS 40,000", "L-BFGS 2,500 → mixed-precision refinement 40,000"),
+        *(
+            "Newton 10,000 → Newton 10,000 → Newton 10,000 → L-BFGS 40,000",
+            "L-BFGS 2,500 → mixed-precision refinement 40,000",
+        ),
     ),
 ]
 
@@ -139,7 +142,7 @@ COSTS: list[tuple[dict[str, Any], float, list[float], float, float]] = [
     (FLIGHTS, 10, [12], 101.8, 17.04),
     ({**FLIGHTS, "has_prior": False}, 15, [12, 1], 126.0, 17.04),
     ({"n_rows": 50_000, "n_columns": 125, "storage": "table", "elements": 4e5}, 7, [7], 28.96, 0.5201),
-    ({"n_rows": 20_000_000, "n_columns": 100, "storage": "device"}, 4, [6, 2, 4], 3136.0, 317.2),
+    ({"n_rows": 20_000_000, "n_columns": 100, "storage": "device"}, 4, [6, 1, 1, 4], 3097.5, 485.1),
     ({"n_rows": 1_000_000, "n_columns": 768, "n_classes": 1000, "storage": "device"}, 45, [20, 40], 181_900.0, 457.8),
     ({"n_rows": 20_000_000, "n_columns": 40, "in_memory": False, "drawn_rows": 100_000}, 4, [6, 5, 3, 1], 2214, 32.05),
 ]
@@ -234,18 +237,15 @@ def test_sizes_of_subsamples(
 @pytest.mark.parametrize(
     ("n", "P", "sizes"),
     [
-        (20_000_000, 101, (5050, 396_039)),  # 40 million numbers
-        (2_000_000, 1001, (8008, 87_992)),  # 4% of the rows and 8 million numbers
-        (5_000_000, 151, (1208, 252_980)),
-        (5_000_000, 150, (7500, 153_333)),  # 2% of the rows and 8 million numbers
-        (100_000, 101, (5050, 25_000)),  # a quarter of the rows
-        (10**9, 1001, (8008, 160_160)),  # 160 rows for each weight
-        (10**9, 150, (7500, 266_666)),
-        (200_000_000, 400, (3200, 100_000)),
-        (30_000, 2000, (16_000, 16_000)),
+        (20_000_000, 101, (5050, 55_319, 606_000)),  # 6,000 rows for each weight
+        (2_000_000, 1001, (24_024, 109_562, 499_666)),  # a share of the rows that falls with the weights
+        (5_000_000, 151, (3624, 57_300, 906_000)),
+        (5_000_000, 150, (7500, 82_158, 900_000)),
+        (100_000, 101, (5050, 11_236, 25_000)),  # a quarter of the rows
+        (30_000, 2000, (7500, 7500, 7500)),
     ],
 )
-def test_sizes_of_subsamples_on_a_device(n: int, P: int, sizes: tuple[int, int]) -> None:
+def test_sizes_of_subsamples_on_a_device(n: int, P: int, sizes: tuple[int, int, int]) -> None:
     assert device_sizes(n, P, POLICY) == sizes
 
 

@@ -374,7 +374,12 @@ TRACES = {
     "near_objective": ("sparse rows, wide prior",),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
-ELSEWHERE |= {"inverse_iterations", "device_certificate_rows"}  # of fits on a device, which need PyTorch
+ELSEWHERE |= {
+    "device_sampling_error",
+    "device_contraction",
+    "device_shifts",
+    "device_certificate_rows",
+}  # of fits on a device, which need PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",
