@@ -64,7 +64,10 @@ ROOMS = {
     "decision": ("decision/*.py", "tests/decision"),
     "solvers": ("solvers/*.py", "tests/solvers"),
     "likelihood": ("likelihood/*.py", "tests/likelihood tests/models/test_logistic_reference.py"),
-    "device": ("solvers/device*.py likelihood/device*.py", "tests/engines/test_gpu.py"),  # needs PyTorch
+    "device": (
+        "solvers/device*.py solvers/tensor*.py likelihood/device*.py",
+        "tests/engines/test_gpu.py",
+    ),  # needs PyTorch
 }
 # Where callers are looked for: tests that run in this process, and the examples.
 RECORDED = (
@@ -322,7 +325,7 @@ def run_tests(folder: Path, files: Iterable[str], chosen: Chosen | None, seconds
 def modules(source: Path, room: str) -> list[Path]:
     """Return the files of a room; those of devices are a room of their own."""
     found = [path for pattern in ROOMS[room][0].split() for path in sorted(source.glob(pattern))]
-    return [path for path in found if path.name.startswith("device") == (room == "device")]
+    return [path for path in found if path.name.startswith(("device", "tensor")) == (room == "device")]
 
 
 @dataclass(frozen=True)

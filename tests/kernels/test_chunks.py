@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.kernels import curvature, native, perceptron
+from oddsmith.kernels import curvature, native, perceptron, reference
 from oddsmith.kernels.reference import CurvatureParams
 
 
@@ -52,3 +52,16 @@ def test_the_rounding_of_a_margin_by_hand(form: Any) -> None:
     X, V = form(np.array([[3.0, 0.0], [0.0, 0.0]])), np.array([[0.0, 3.0, 4.0], [1.0, 0.0, 0.0]])
     found = perceptron.rounding(X, V, 1.0)
     assert found == pytest.approx(4.0 * 5.0 * np.finfo(float).eps * 5.0 * np.sqrt([10.0, 1.0]), rel=1e-12, abs=0.0)
+
+
+@pytest.mark.parametrize(("C", "order", "width"), [(1, 2, 1), (3, 1, 1), (3, 2, 15)])
+def test_a_tile_has_room_for_the_hessian_rows_of_several_classes(
+    C: int, order: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    inner = reference._tiles
+    monkeypatch.setattr(
+        reference, "_tiles", lambda rows, at, width: (asked.append(width), inner(rows, at, width=width))[1]
+    )
+    reference.curvature(block(6, 4, C + 1), params(4, C, order))
+    assert asked == [width]

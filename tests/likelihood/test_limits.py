@@ -16,9 +16,11 @@ from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_class_levels, separation
+from oddsmith.likelihood.column_descent import TwoClassDescent
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.one_class_levels import FAR
+from oddsmith.likelihood.problem import log_odds
 from oddsmith.likelihood.separation_search import (
     HIDDEN,
     _one_class_direction,
@@ -26,6 +28,7 @@ from oddsmith.likelihood.separation_search import (
     _separates_all,
     _unseen,
 )
+from oddsmith.links import LINKS
 from oddsmith.rows import CodeRows, SplitRows
 
 
@@ -282,3 +285,30 @@ def test_a_level_without_a_column_is_no_weight_of_a_model_without_an_intercept()
     beside = one_class_levels.find_one_class_levels(source, intercept=True)
     assert beside is not None and beside.rows.tolist() == [True, True, True, True, False, False]
     assert np.sign(beside.direction).tolist() == [1.0, -1.0, -1.0]
+
+
+def test_rows_of_weight_zero_make_no_level_of_two_classes() -> None:
+    rows = SplitRows((CodeRows(np.array([0, 0, 1, 1, 2, 2], dtype=np.int8), 3, dropped=0),))
+    s = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 1.0])
+    source = MemorySource(rows, np.array([0, 1, 0, 1, 0, 1], dtype=np.int32), 2, s)
+    found = one_class_levels.find_one_class_levels(source, intercept=True)
+    assert found is not None and found.rows.tolist() == [False, False, True, False, False, False]
+
+
+def test_a_class_without_rows_counts_as_half_a_row_at_the_start() -> None:
+    assert log_odds(np.array([6.0, 0.0, 3.0]), None) == pytest.approx(np.log([0.5 / 6.0, 0.5]))
+    assert log_odds(np.array([6.0, 0.0]), LINKS["probit"]) == pytest.approx(LINKS["probit"].link(np.array([0.5 / 6.5])))
+
+
+@pytest.mark.parametrize(("columns", "solved"), [(3000, True), (3001, False)])
+def test_three_thousand_columns_are_solved_for_together(columns: int, solved: bool) -> None:
+    def matrix() -> Any:
+        raise InterruptedError
+
+    stub: Any = SimpleNamespace(columns=SimpleNamespace(indices=None, matrix=matrix))
+    given: Any = (None, np.zeros(1), np.ones(columns), np.ones(columns), 0.25)
+    if solved:
+        with pytest.raises(InterruptedError):
+            TwoClassDescent._solve_support(stub, *given)
+    else:
+        assert TwoClassDescent._solve_support(stub, *given) == 0.25

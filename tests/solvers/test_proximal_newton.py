@@ -119,6 +119,10 @@ def test_a_matrix_without_an_inverse_is_solved_with_a_little_more(least: float, 
     assert _solve_near(np.diag([1.0, 0.0]), np.array([2.0, 0.0]))[0] == pytest.approx(2.0)
 
 
+def test_a_large_matrix_without_an_inverse_has_a_little_of_its_own_size_added() -> None:
+    assert _solve_near(np.full((2, 2), 1e8), np.full(2, 1e8)) == pytest.approx([0.5, 0.5], rel=1e-3)
+
+
 @pytest.mark.parametrize(("curvature", "kept"), [(0.9e-8, True), (1.2e-8, False), (2.0, False)])
 def test_a_correction_gives_the_change_of_the_gradient(curvature: float, kept: bool) -> None:
     H, step = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.0, 2.0])

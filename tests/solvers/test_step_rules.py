@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,10 @@ from oddsmith.solvers import Gradient, Newton, newton_raphson
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.certificate import InverseBound, gap_bound
 from oddsmith.solvers.constrained import _falls_no_more, minimise
+from oddsmith.solvers.diagonal_lbfgs import _last_step_distance
 from oddsmith.solvers.general import gradient_descent
+from oddsmith.solvers.gradient import _descend
+from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import looks_separated, stalled, unchecked_newton_step
 from oddsmith.solvers.plan import Facts, Machine, plan_for
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
@@ -211,3 +215,38 @@ def test_rounding_is_added_to_what_a_newton_step_leaves() -> None:
     assert final.w == pytest.approx([-0.01]) and final.value == pytest.approx(1.0 - 0.5e-4)
     assert certificate.gradient_norm == pytest.approx(left)
     assert certificate.gap == pytest.approx(0.5 * (left + 1e-3) ** 2, rel=1e-3, abs=0.0)
+
+
+@pytest.mark.parametrize(("concordance", "expected"), [(1.0, 2.0), (np.inf, 1e-4)])
+def test_the_distance_from_a_last_newton_step(concordance: float, expected: float) -> None:
+    """Twice the change of an activation over 1e-9; where nothing bounds that, the decrement over 1e-5."""
+    unit: Any = SimpleNamespace(solve=lambda g: g + 0.0)
+    stub: Any = SimpleNamespace(self_concordance=concordance)
+    e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=np.array([1e-9]))
+    assert _last_step_distance(stub, unit, 1e-8)(e) == pytest.approx(expected)
+    assert _last_step_distance(stub, unit, 1.0)(e) == pytest.approx(1e-7)  # there Newton's method takes no step
+
+
+@pytest.mark.parametrize(("rise", "evaluations"), [(7.0, 6), (9.5, 31)])
+def test_a_rise_by_rounding_is_no_rise(rise: float, evaluations: int) -> None:
+    """Eight units in the last place; else 30 halvings are tried."""
+    seen: list[int] = []
+
+    def evaluate(w: Any, order: int = 1) -> ObjectiveValue:
+        value = 2.0**40 * (1.0 + rise * np.finfo(float).eps * len(seen))
+        seen.append(order)
+        return ObjectiveValue(w=w, value=value, log_likelihood=0.0, gradient=np.array([1e-6]))
+
+    unit: Any = SimpleNamespace(solve=lambda g: g + 0.0, norm=lambda g: 1.0)
+    lbfgs(SimpleNamespace(evaluate=evaluate), np.zeros(1), unit, lambda e: False, 4)  # type: ignore[arg-type]
+    assert len(seen) == evaluations
+
+
+@pytest.mark.parametrize(("rise", "step"), [(-2e-4, 1.0), (0.5e-4, 0.5)])
+def test_a_gradient_step_falls_below_the_recent_maximum(rise: float, step: float) -> None:
+    """By 1e-4 of the step times the squared gradient."""
+    e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=np.ones(1))
+    values = {-1.0: 1.0 + rise, -0.5: 0.5}
+    stub: Any = SimpleNamespace(evaluate=lambda w: replace(e, w=w, value=values[float(w[0])]))
+    found = _descend(stub, e, 1.0, 1.0)
+    assert found is not None and found[1] == step
