@@ -3,6 +3,7 @@
 import doctest
 import gc
 import inspect
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parent / "tests"
+TESTS, SOURCES = (Path(__file__).parent / name for name in ("tests", "src"))
 
 _from_module = doctest.DocTestFinder._from_module  # type: ignore[attr-defined]
 
@@ -23,12 +24,16 @@ def _unwrapped_from_module(finder: doctest.DocTestFinder, module: ModuleType, th
 doctest.DocTestFinder._from_module = _unwrapped_from_module  # type: ignore[attr-defined]
 
 
+@cache
 def _needs_device_library(path: Path) -> bool:
-    """Whether a module of ours imports PyTorch or Triton, and these are not installed: the extra ``gpu``."""
-    if path.suffix != ".py" or "src" not in path.parts:
+    """Whether a module of ours imports PyTorch or Triton, itself or by others, and these are not installed."""
+    if path.suffix != ".py" or "src" not in path.parts or not path.exists():
         return False
     lines = path.read_text(encoding="utf-8").splitlines()
-    return any(f"import {name}" in lines and find_spec(name) is None for name in ("torch", "triton"))
+    if any(f"import {name}" in lines and find_spec(name) is None for name in ("torch", "triton")):
+        return True
+    ours = (line.split()[1].replace(".", "/") for line in lines if line.startswith("from oddsmith."))
+    return "device" in path.stem and any(_needs_device_library(SOURCES / f"{name}.py") for name in ours)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

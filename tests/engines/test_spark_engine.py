@@ -389,7 +389,7 @@ def test_columns_are_added_lazily(session: Any, tmp_path: Path) -> None:
         one = apply(lay_out_spark(table, 3), lambda rows, values=values: np.array(values), "found", dtype)
         assert dict(one.dtypes)["found"] == kind
         assert [row.found for row in one.collect()] == values
-    with pytest.raises(InvalidInputError, match="has a column 'x' already"):
+    with pytest.raises(InvalidInputError, match="already has a column 'x'"):
         apply(frame, halves, "x", float)
 
 

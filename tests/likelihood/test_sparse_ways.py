@@ -191,3 +191,14 @@ def test_the_smallest_scale_with_offsets_is_that_of_the_best_intercept(way, monk
     stated = SparseProblem.of(model._problem(X, t, s, offset, {}, reset=True)[1])
     found = stated.smallest_scale(stated.null_point())
     assert found == pytest.approx(1.0 / np.abs(X.T @ (s * (expit(b + offset) - t))).max(), rel=1e-9)
+
+
+@pytest.mark.parametrize("prior", [{"scale": 1.0, "groups": "class"}, {"scale": 3.0}])
+def test_classes_that_are_separated_by_many_columns_converge(prior):
+    """Intercepts of all classes may move alike: nothing of a step may go that way."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 900))
+    t = np.argmax(X[:, :3] + rng.gumbel(size=(90, 3)), axis=1)
+    model = LogisticRegression(LaplacePrior(**prior)).fit(X, t)
+    assert model.certificate_.converged
+    assert np.abs(model.decision_function(X)).max() < 50.0

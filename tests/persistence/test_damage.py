@@ -78,7 +78,7 @@ def test_file_sealed_by_hand_is_loaded(path: Path) -> None:
         (pickle.dumps(list(range(100))), "not an oddsmith model file"),
         (bytes(1000), "not an oddsmith model file"),
         (b"\xff" * 1000, "not an oddsmith model file"),
-        ((100).to_bytes(8, "little") + b"{" * 50, "cut short"),
+        ((100).to_bytes(8, "little") + b"{" * 50, "truncated"),
         ((50).to_bytes(8, "little") + b"{" * 50, "no checksum"),
     ],
     ids=["empty", "tiny", "csv", "parquet", "pickle", "zeros", "ones", "short", "braces"],

@@ -53,7 +53,7 @@ class ClassModel:
         """Return the model at probabilities ``p``; ``own`` marks the class of each row."""
         weighted = p * s[:, None]
         H = np.diag(weighted.sum(axis=0)) - weighted.T @ p
-        inverse = np.asarray(np.linalg.pinv(H, hermitian=True), dtype=np.float64) if intercept else None
+        inverse = _inverse_of_differences(H) if intercept else None
         return cls(p=p, r=weighted - s[:, None] * own, s=s, ridge=ridge, inverse=inverse)
 
     def hessian(self, V: sparse.csc_array, classes: npt.NDArray[np.intp]) -> Array:
@@ -307,6 +307,18 @@ class MatrixColumns:
             while done < sweeps and gain > tol:
                 (gain, shift), done = sweep(np.flatnonzero(active), shift), done + 1
         return shift, done
+
+
+def _inverse_of_differences(H: Array) -> Array:
+    """Return the inverse of a curvature of intercepts that may all move alike: it moves none of them so.
+
+    >>> _inverse_of_differences(np.array([[1.0, -1.0], [-1.0, 1.0]])).tolist()
+    [[0.25, -0.25], [-0.25, 0.25]]
+    """
+    K = len(H)
+    alike = np.full((K, K), 1.0 / K)
+    inverse = np.linalg.pinv(H + np.trace(H) * alike, hermitian=True)
+    return np.asarray(inverse - alike @ inverse - inverse @ alike + alike @ inverse @ alike)
 
 
 def _about_zero(model: ColumnModel, centred: bool) -> ColumnModel:

@@ -211,7 +211,6 @@ class ColumnDescent(ABC):
         else:  # only rounding is left: the point stays, and is judged by this penalty
             t, a, new_x, value = 0.0, at.a, before, old
             loss, r = self.losses(a)
-        theta = self.feasible(theta if t == 1.0 else r)
         new = ColumnPoint(
             columns=self.chosen,
             x=new_x,
@@ -220,12 +219,16 @@ class ColumnDescent(ABC):
             value=value,
             loss=loss,
             gap=np.inf,
-            theta=theta,
+            theta=r,
             sizes=at.sizes,
         )
-        g = self.columns.dots(theta)
-        new.gap = self.gap(new, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
-        return new
+        judged = []
+        for residuals in (theta,) if t == 1.0 else (theta, r):  # any of them is a point of the dual
+            point = replace(new, theta=self.feasible(residuals))
+            g = self.columns.dots(point.theta)
+            point.gap = self.gap(point, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
+            judged.append(point)
+        return min(judged, key=lambda point: point.gap)
 
     def penalty(self, x: Array, strength: Array) -> float:
         """Return the penalty at weights of the working set, the ridge included."""
