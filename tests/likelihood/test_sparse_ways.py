@@ -13,6 +13,9 @@ from tests.sparse_problems import random_problem
 
 from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.errors import ConvergenceWarning
+from oddsmith.kernels.columns import ClassModel
+from oddsmith.likelihood.fit import make_objective
+from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.solvers import policy
@@ -163,8 +166,6 @@ def test_stretches_of_a_path_are_the_path(threads, many_columns, monkeypatch):
 
 
 def test_means_of_classes_bound_the_intercept(monkeypatch):
-    from oddsmith.likelihood.sparse_batch import PathBatch
-
     X, t = logistic_table()
     X[0, 5], X[1, 7] = 1e4, -1e3  # rare and large: a sample would not know
     t = t * (np.arange(len(t)) % 5 == 0)
@@ -202,3 +203,84 @@ def test_classes_that_are_separated_by_many_columns_converge(prior):
     model = LogisticRegression(LaplacePrior(**prior)).fit(X, t)
     assert model.certificate_.converged
     assert np.abs(model.decision_function(X)).max() < 50.0
+
+
+def stated_problem(X, t, **prior):
+    model = LogisticRegression(LaplacePrior(1.0, **prior))
+    return SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_step_that_is_too_long_is_halved(classes, many_columns):
+    """A goal beyond the optimum: half the way is better than the start, and weights and activations go as far."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 6))
+    t = np.argmax(X[:, :classes] + rng.gumbel(size=(60, classes)), axis=1)
+    stated = stated_problem(X, t)
+    stated.null_point()
+    start = stated.step_columns(0.1, tol=1e-9, max_iter=50, before=0.1)
+    best = stated.step_columns(5.0, tol=1e-9, max_iter=50, before=0.1)
+    descent, penalty = stated.descent, stated.descent.strength / 5.0
+    before, ahead = start.all_weights(6)[best.columns], best.x
+    assert np.count_nonzero(before) > 0
+    descent.chosen = best.columns
+
+    def objective(far):
+        x = before + far * (ahead - before)
+        return descent.losses(start.a + far * (best.a - start.a))[0] + descent.penalty(x, penalty)
+
+    far = next(far for far in np.arange(2.0, 200.0, 0.5) if objective(0.5 * far) < objective(0.0) < objective(far))
+    goal, change, shift = before + far * (ahead - before), far * (best.a - start.a), far * (best.b - start.b)
+    new = descent.stepped(start, goal, shift, change, start.theta, penalty)
+    np.testing.assert_allclose(new.x, 0.5 * (before + goal), rtol=1e-12)
+    rest = new.a - (X[:, best.columns] @ new.x + new.b)
+    rest = rest if classes == 2 else rest - rest.mean(axis=1, keepdims=True)  # what all classes share means nothing
+    np.testing.assert_allclose(rest, 0.0, atol=1e-9)
+    assert best.value < new.value < start.loss + descent.penalty(before, penalty)
+
+
+def test_the_support_of_a_softmax_model_is_solved_to_where_its_slopes_vanish(many_columns):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 4))
+    t = np.argmax(X[:, :3] + rng.gumbel(size=(200, 3)), axis=1)
+    stated = stated_problem(X, t, gaussian=3.0)
+    stated.null_point()
+    descent = stated.column_descent()
+    descent.choose(np.arange(4))
+    p = np.full((200, 3), 1.0 / 3.0)
+    model = ClassModel.at(p, descent.own, descent.s, descent.ridge, intercept=True)
+    x = np.where(np.eye(4, 3) > 0.0, 0.4, 0.0)
+    z, b, penalty = X @ x, np.zeros(3), np.full(4, 0.01)
+    descent._solve_support(model, z, b, x, penalty)
+    slopes = X.T @ model.residuals(z) + descent.ridge[:, None] * x + penalty[:, None] * np.sign(x)
+    assert np.count_nonzero(x) == 3
+    np.testing.assert_allclose(slopes[x != 0.0], 0.0, atol=1e-8)
+    np.testing.assert_allclose(model.residuals(z).sum(axis=0), 0.0, atol=1e-8)
+    np.testing.assert_allclose(z, X @ x + b, atol=1e-10)
+
+
+def test_a_guide_states_its_hessian_in_other_coordinates():
+    X, t = logistic_table(400)
+    one = stated_problem(X, t)
+    frame = replace(
+        one.coordinates, center=one.coordinates.center + 0.7, scale=one.coordinates.scale * np.arange(1, 13)
+    )
+    other = replace(one, coordinates=frame, objective=make_objective(one.problem, frame)[0])
+    w = 0.1 * np.arange(13.0)
+    guide = PathGuide(
+        one.coordinates, 2.0 * one.objective.weight, (1.0,), ((w, one.objective.evaluate(w, 2).dense_hessian),)
+    )
+    ((moved, H),) = guide.starts(other)
+    np.testing.assert_allclose(other.user_weights(moved), one.user_weights(w), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(2.0 * H, other.objective.evaluate(moved, 2).dense_hessian, rtol=1e-9, atol=1e-9)
+
+
+def test_an_elastic_net_advances_together_as_alone(monkeypatch):
+    X, t = logistic_table()
+    scales = np.geomspace(0.001, 0.1, 6)
+    alone = path(X, t, scales=scales, gaussian=0.05)
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0))
+    together = path(X, t, scales=scales, gaussian=0.05)
+    np.testing.assert_allclose(together.objective, alone.objective, rtol=2e-9)
+    np.testing.assert_allclose(together.weights, alone.weights, atol=1e-5)
+    assert together.gap.max() <= 1e-9 and together.passes < 30, together.passes
