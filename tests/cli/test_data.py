@@ -161,11 +161,13 @@ def test_a_duckdb_query_reads_no_other_file() -> None:
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InvalidInputError, match=r"needs the package psycopg, which is not installed.*postgres"):
+    found = r"needs the package psycopg, which is not installed.*oddsmith\[postgres\]"
+    with pytest.raises(InvalidInputError, match=found):
         open_data("postgresql://localhost/shop::orders").table()
     monkeypatch.setitem(sys.modules, "duckdb", None)
     Path("a.duckdb").write_bytes(b"12345678DUCK")
-    with pytest.raises(InvalidInputError, match=r"needs the package duckdb, which is not installed.*duckdb"):
+    found = r"needs the package duckdb, which is not installed.*oddsmith\[duckdb\]"
+    with pytest.raises(InvalidInputError, match=found):
         open_data("a.duckdb::orders").table()
 
 

@@ -91,7 +91,7 @@ def test_descent_by_columns_of_several_classes_reaches_the_same_minimum(
             np.testing.assert_allclose(z, X @ x + b, atol=1e-10)
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, one, atol=1e-8)
-    assert np.count_nonzero(found[1][0]) > 0 and (grouped or not found[1][0].all())
+    assert 0 < np.count_nonzero(found[1][0]) < (15 if classes == 3 else 56 if grouped else 55)
 
 
 @pytest.mark.parametrize("level", LEVELS)
