@@ -34,8 +34,10 @@ EDGES: list[Row] = [
     # A Hessian costs several gradients: from 41 weights on, and 10 million products.
     ({"n_rows": 8000, "has_offset": True}, "n_columns", 39, 40, "Newton 8,000", "L-BFGS 8,000 → Newton 8,000"),
     ({"n_columns": 49}, "n_rows", 4000, 4001, "Newton 4,000", "L-BFGS 4,001 → Newton 4,001"),
-    # … or more than the fit: 50 million products.
+    # … or more than the fit: from 50 million products on gradients end it.
     ({"n_columns": 99}, "n_rows", 4999, 5000, "L-BFGS 4,999 → Newton 4,999", "L-BFGS 5,000"),
+    # … and from 200 million on the Hessian is left out.
+    ({"n_columns": 99, "has_offset": True}, "n_rows", 19_999, 20_000, "L-BFGS 19,999", "L-BFGS 20,000"),
     # Without a prior, four rows for each weight.
     ({"n_columns": 199, "has_prior": False}, "n_rows", 799, 800, "Newton 799", "L-BFGS 800 → Newton 800"),
     # Rows for each weight of a large table from which a subsample is the start: 60, or 8 with a prior.

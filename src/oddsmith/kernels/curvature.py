@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from scipy.sparse import csr_array
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference, table
-from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, contiguous, strided
+from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, NewtonProblem, address, contiguous, strided
 from oddsmith.kernels.reference import CurvatureParams, Sums
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
@@ -109,6 +109,69 @@ def has_half_precision() -> bool:
     return kernels is not None and kernels.has_half
 
 
+@dataclass(frozen=True)
+class NewtonSteps:
+    """Where the steps end, and for each of them the objective, the loss, the gradient's norm and the decrement before.
+
+    ``evaluations`` counts the passes over the rows; ``first`` is the one of these that the first step is from, 0 if its
+    sums were known.
+    """
+
+    w: Array
+    trace: Array
+    evaluations: int
+    first: int
+
+
+Known = tuple[float, Array, Array]
+"""The loss at a point, and the objective's gradient and Hessian."""
+
+
+def newton_steps(
+    block: Block,
+    coordinates: tuple[Array, Array],
+    prior: tuple[Array, Array],
+    w: Array,
+    *,
+    steps: int,
+    small: float,
+    armijo: float,
+    separated: tuple[float, float],
+    known: Known | None = None,
+) -> NewtonSteps | None:
+    """Take full Newton steps from ``w`` while the objective falls, until a decrement of ``small`` is due next.
+
+    They also end where the squared decrements have ``separated`` ratios, three times in a row.
+
+    ``coordinates`` are the center of the columns (M) and the units of the weights (P, the intercept first), ``prior``
+    the diagonal of its precision and its mean (P each). ``known`` are the sums at ``w``. Returns None where there is no
+    compiled kernel.
+    """
+    kernels = native.kernels()
+    if kernels is None:
+        return None
+    P = len(w)
+    numbers = np.zeros(7 * P + P * P + P + 4 * steps)
+    for k, part in enumerate((w, coordinates[1], *prior, coordinates[0])):
+        numbers[k * P : k * P + len(part)] = part
+    begin = numbers.ctypes.data
+    rows = DenseProblem.from_buffer_copy(_addresses(block, 1))
+    rows.C, rows.center, rows.W, rows.b = 1, begin + 32 * P, begin + 40 * P, begin + 48 * P
+    rows.g, rows.H = begin + 56 * P, begin + 64 * P
+    trace = 8 * P + P * P
+    problem = NewtonProblem(
+        ctypes.pointer(rows), begin + 8 * P, begin + 16 * P, begin + 24 * P, begin, begin + 8 * trace, 0, steps
+    )
+    problem.small, problem.armijo, problem.rounding = small, armijo, 8.0 * EPS
+    problem.least, problem.most = separated
+    if known is not None:
+        problem.known, rows.value = 1, known[0]
+        numbers[7 * P : 8 * P], numbers[8 * P : trace] = known[1], known[2].ravel()
+    kernels("newton", problem)
+    taken = numbers[trace : trace + 4 * problem.done].reshape(-1, 4)
+    return NewtonSteps(numbers[:P].copy(), taken, problem.evaluations, int(known is None))
+
+
 def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
     """Return the kernels in use if they sum such losses; raise where they would read beyond the ends of arrays."""
     (n, M), (C, columns) = block.Phi.shape, at.W.shape
@@ -181,6 +244,8 @@ def _dense(
         problem.inverse = center + 8 * M
     if direction is not None:
         problem.V, problem.v = following, following + 8 * C * M
+        if C == 1 and not direction[0].any():  # the intercept alone: long rows are read as for a gradient
+            problem.V = None
     if moments:
         problem.t = None
     problem.half_rows, problem.root_rows = address(half_rows), address(root_rows)

@@ -39,6 +39,17 @@ class DenseProblem(ctypes.Structure):
     )
 
 
+class NewtonProblem(ctypes.Structure):
+    """``newton_problem`` of newton.c."""
+
+    _fields_ = (
+        ("rows", ctypes.POINTER(DenseProblem)),
+        *((name, _P) for name in ("unit", "prior", "mean", "w", "trace")),
+        *((name, _I) for name in ("known", "steps", "done", "evaluations")),
+        *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
+    )
+
+
 class CsrProblem(ctypes.Structure):
     """``csr_problem`` of sparse.c."""
 
@@ -134,6 +145,7 @@ class SgdProblem(ctypes.Structure):
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
     "models": (ctypes.POINTER(DenseProblem), _P),
+    "newton": (ctypes.POINTER(NewtonProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
