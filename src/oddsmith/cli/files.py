@@ -20,18 +20,14 @@ from oddsmith.engines.files.text import HEAD, TextTable, read_bytes
 from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
 
-ROWS = 1 << 16
-"""Rows of a batch."""
-BYTES = 1 << 20
-"""Bytes of a batch of text."""
+ROWS = 1 << 16  # Rows of a batch.
+BYTES = 1 << 20  # Bytes of a batch of text.
 
-File: TypeAlias = str | bytes | io.BufferedIOBase
-"""A path, the bytes of a file, or a file that is open and read once."""
+File: TypeAlias = str | bytes | io.BufferedIOBase  # A path, the bytes of a file, or a file that is open and read once.
 Types: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
 """Arrow types or formats of text by column, None for a number or a boolean."""
 Wanted: TypeAlias = Collection[str] | None
-ANY = TextDialect()
-"""The dialect of a text file of which nothing is known."""
+ANY = TextDialect()  # The dialect of a text file of which nothing is known.
 
 
 def read_table(file: File, kind: str, name: str, types: Types | None = None, dialect: TextDialect = ANY) -> pa.Table:
