@@ -28,12 +28,9 @@ from oddsmith.statistic import Shape
 from oddsmith.statistics.column_classes import ColumnClasses
 
 NEAREST = 5000
-ROUNDS = 20
-"""Most passes that a question of separation is worth."""
-LARGEST_PROGRAM = 3e8
-"""Numbers of rows in memory up to which they are looked at: 2.4 GB as an array."""
-HIDDEN = 1e-6
-"""Rows that move less than this, where others do not move at all, do so by rounding."""
+ROUNDS = 20  # Most passes that a question of separation is worth.
+LARGEST_PROGRAM = 3e8  # Numbers of rows in memory up to which they are looked at: 2.4 GB as an array.
+HIDDEN = 1e-6  # Rows that move less than this, where others do not move at all, do so by rounding.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,7 @@ class HardestRows:
     """
 
     margin: Array
-    rows: Any
+    rows: Array
     t: npt.NDArray[np.int32]
     size: int
 
