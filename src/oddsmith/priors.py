@@ -15,8 +15,7 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry, column_number
 
 PRIORS: Registry[type[Any]] = Registry("prior")
-SCALE_CRITERIA = ("evidence", "loo", "cv")
-"""The methods that select the scale of a prior."""
+SCALE_CRITERIA = ("evidence", "loo", "cv")  # The methods that select the scale of a prior.
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,8 @@ from oddsmith.numerics import Array
 if TYPE_CHECKING:
     from formulaic.parser.types import Term
 
-LONGEST = 20_000
-"""Maximum length of a formula."""
-MOST_FACTORS, MOST_TERMS = 16, 300_000
-"""Maximum factors of a product, and terms after expansion."""
+LONGEST = 20_000  # Maximum length of a formula.
+MOST_FACTORS, MOST_TERMS = 16, 300_000  # Maximum factors of a product, and terms after expansion.
 MOST_NODES = 200
 QUOTED = re.compile(r"`[^`]*`")
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -36,8 +34,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 FUNCTIONS = ("C", *sorted({*LEARNED, *PLAIN}))
 
-States = dict[str, Any]
-"""Learned states of formula functions, by the text of their call."""
+States = dict[str, Any]  # Learned states of formula functions, by the text of their call.
 
 
 @dataclass(frozen=True, kw_only=True)

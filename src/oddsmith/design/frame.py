@@ -44,18 +44,14 @@ KINDS = {
     **{"date": "date", "text": "category", "dictionary": "category"},
 }
 """Kinds of columns by Arrow type."""
-LEVELS = ("integer", "float", "boolean", "null", "text")
-"""What levels may be as they are."""
+LEVELS = ("integer", "float", "boolean", "null", "text")  # What levels may be as they are.
 
-DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
-"""Types that need conversion to numbers."""
+DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)  # Types that need conversion to numbers.
 
-TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-"""Time units per day."""
+TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}  # Time units per day.
 
 
-MANY_TEXTS = 1000
-"""Number of text levels from which they stay in Arrow, without Python objects."""
+MANY_TEXTS = 1000  # Number of text levels from which they stay in Arrow, without Python objects.
 
 
 class TextLevels(Sequence[Any]):

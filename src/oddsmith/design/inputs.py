@@ -31,10 +31,8 @@ if TYPE_CHECKING:  # arrays need no Arrow: the functions that read its tables im
 
     from oddsmith.design.table import Design
 
-ArrayOrCSR: TypeAlias = Array | sparse.csr_array
-"""Numeric rows, dense or CSR."""
-Codes: TypeAlias = npt.NDArray[np.int32]
-"""The number of each row's class."""
+ArrayOrCSR: TypeAlias = Array | sparse.csr_array  # Numeric rows, dense or CSR.
+Codes: TypeAlias = npt.NDArray[np.int32]  # The number of each row's class.
 
 
 @dataclass(frozen=True)
@@ -479,10 +477,8 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
 
 
-LEAST_SHARE = 1e-100
-"""Minimum share of the total weight for a class: squares must stay in range."""
-LEAST_WEIGHT = 1e-250
-"""Minimum total weight."""
+LEAST_SHARE = 1e-100  # Minimum share of the total weight for a class: squares must stay in range.
+LEAST_WEIGHT = 1e-250  # Minimum total weight.
 
 
 def check_class_weights(weight: Array, classes: Labels) -> None:

@@ -24,8 +24,7 @@ from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
 CHUNK_ROWS = 1 << 20
 KEPT_DICTIONARIES = 2
-MISSING = "missing"
-"""Name of the level of missing values."""
+MISSING = "missing"  # Name of the level of missing values.
 
 
 @dataclass(frozen=True, kw_only=True)

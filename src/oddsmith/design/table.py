@@ -34,8 +34,7 @@ from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
-SPLIT_ELEMENTS = 1_500_000
-"""Size of the expanded rows from which categories stay codes, however few their levels."""
+SPLIT_ELEMENTS = 1_500_000  # Size of the expanded rows from which categories stay codes, however few their levels.
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
 
 

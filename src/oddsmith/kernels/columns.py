@@ -13,8 +13,7 @@ from oddsmith.kernels.native import ClassesProblem, ColumnsProblem, address, ker
 from oddsmith.numerics import Array
 
 DESCEND, SUMS, DOTS, ACTIVATIONS = range(4)
-CHUNK = 1024
-"""Rows of a sparse matrix that are made dense at a time."""
+CHUNK = 1024  # Rows of a sparse matrix that are made dense at a time.
 
 
 @dataclass(frozen=True)

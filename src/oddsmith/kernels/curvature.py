@@ -23,13 +23,10 @@ from oddsmith.numerics import Array
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
-LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)
-"""The tasks of the CSR kernel."""
-BLAS_COLUMNS = 400
-"""Columns from which products by a library are faster: their sums do not stay in L2."""
+LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)  # The tasks of the CSR kernel.
+BLAS_COLUMNS = 400  # Columns from which products by a library are faster: their sums do not stay in L2.
 CHUNK_BYTES = 1 << 19
-FEWEST_LANES = 16
-"""Columns that rows of half precision have at least: the lanes of the widest registers."""
+FEWEST_LANES = 16  # Columns that rows of half precision have at least: the lanes of the widest registers.
 
 
 def curvature(block: Block, at: CurvatureParams) -> Sums:

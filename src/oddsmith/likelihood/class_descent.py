@@ -18,8 +18,7 @@ from oddsmith.numerics import Array, log_softmax
 
 SWEEPS, ROUNDS = 30, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
-MOST_SOLVED = 2000
-"""Weights up to which they are."""
+MOST_SOLVED = 2000  # Weights up to which they are.
 TINY = 1e-30
 
 

@@ -27,22 +27,16 @@ from oddsmith.numerics import EPS, Array, log1pexp
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 
-SWEEPS = 12
-"""Sweeps of coordinate descent before the columns that are not zero are solved for."""
-MOST_SOLVED = 3000
-"""Columns up to which they are."""
+SWEEPS = 12  # Sweeps of coordinate descent before the columns that are not zero are solved for.
+MOST_SOLVED = 3000  # Columns up to which they are.
 FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
 """How far the conditions of an optimum may be missed by the first model, and by any."""
-FLAT = 1e-12
-"""The least curvature of a row, against that of one half."""
-PATIENCE = 12
-"""So many steps in a row may leave the gap as it was."""
-SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20
-"""How exactly they are solved for, and in how many steps at most."""
+FLAT = 1e-12  # The least curvature of a row, against that of one half.
+PATIENCE = 12  # So many steps in a row may leave the gap as it was.
+SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20  # How exactly they are solved for, and in how many steps at most.
 LEAST_SHARE = 0.7
 """Columns with a gradient below this share of their penalty begin outside the working set, however long the step."""
-STRIPES = 16
-"""Parts into which columns are divided for threads."""
+STRIPES = 16  # Parts into which columns are divided for threads.
 
 
 @dataclass(kw_only=True)

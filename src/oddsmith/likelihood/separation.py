@@ -28,11 +28,9 @@ DesignRows: TypeAlias = npt.NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 WORKING_ROWS = 2000
 TRIES = 2
 SMALL_PROGRAM = 20_000
-SLACK = 1e-6
-"""A margin below this is none, in units in which those that the program asked for are one."""
+SLACK = 1e-6  # A margin below this is none, in units in which those that the program asked for are one.
 REWEIGHTINGS = 4
-POSITIVE = 1e-5
-"""A margin above this, of directions no longer than 1e5, is more than the program's rounding."""
+POSITIVE = 1e-5  # A margin above this, of directions no longer than 1e5, is more than the program's rounding.
 
 
 @dataclass(frozen=True)

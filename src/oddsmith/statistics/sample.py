@@ -16,8 +16,7 @@ from oddsmith.statistics.tiles import TILE_ELEMENTS
 
 Keys = npt.NDArray[np.uint64]
 
-NOTHING = np.uint64(2**64 - 1)
-"""The key of a place that no row has taken."""
+NOTHING = np.uint64(2**64 - 1)  # The key of a place that no row has taken.
 
 
 @dataclass(frozen=True)

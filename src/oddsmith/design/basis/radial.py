@@ -19,14 +19,10 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry
 from oddsmith.statistics import Sample, SampleParams
 
-CENTERS = 25
-"""Default number of centres."""
-MEDIAN_ROWS = 1000
-"""Rows for the median distance."""
-KMEANS_ROWS = 1 << 14
-"""Maximum rows for k-means."""
-FAR = 1e4
-"""Squared distance from the centre, in widths, up to which distances by products keep 11 digits."""
+CENTERS = 25  # Default number of centres.
+MEDIAN_ROWS = 1000  # Rows for the median distance.
+KMEANS_ROWS = 1 << 14  # Maximum rows for k-means.
+FAR = 1e4  # Squared distance from the centre, in widths, up to which distances by products keep 11 digits.
 
 METHODS: Registry[Callable[[AnySource, Engine, int, int], Array]] = Registry("method")
 """Methods for placing centres: (source, engine, count, seed) → centres."""

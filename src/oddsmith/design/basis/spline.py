@@ -20,10 +20,8 @@ from oddsmith.protocols import Indices
 from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
 Knots = int | npt.ArrayLike
-QUANTILE_VALUES = 1 << 20
-"""Distinct values of a column up to which its quantiles are exact."""
-GATHERED = 1 << 22
-"""Numbers gathered at a time for quantiles."""
+QUANTILE_VALUES = 1 << 20  # Distinct values of a column up to which its quantiles are exact.
+GATHERED = 1 << 22  # Numbers gathered at a time for quantiles.
 
 
 @BASES.register("spline")

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError
 
-LEVELS = ("baseline", "avx2", "avx512")
-"""Instruction sets, from the least to the best; the baseline of ARM has NEON."""
+LEVELS = ("baseline", "avx2", "avx512")  # Instruction sets, from the least to the best; the baseline of ARM has NEON.
 REFERENCE = "reference"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 PATH = Path(__file__).with_name(f"_kernels{SUFFIX}")
