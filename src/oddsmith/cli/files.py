@@ -22,7 +22,6 @@ from oddsmith.errors import InvalidInputError
 
 ROWS = 1 << 16  # Rows of a batch.
 BYTES = 1 << 20  # Bytes of a batch of text.
-
 File: TypeAlias = str | bytes | io.BufferedIOBase  # A path, the bytes of a file, or a file that is open and read once.
 Types: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
 """Arrow types or formats of text by column, None for a number or a boolean."""

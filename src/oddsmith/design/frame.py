@@ -45,9 +45,7 @@ KINDS = {
 }
 """Kinds of columns by Arrow type."""
 LEVELS = ("integer", "float", "boolean", "null", "text")  # What levels may be as they are.
-
 DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)  # Types that need conversion to numbers.
-
 TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}  # Time units per day.
 
 

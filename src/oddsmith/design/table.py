@@ -21,13 +21,7 @@ from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, 
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
 from oddsmith.design.split import split_form, split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
-from oddsmith.errors import (
-    CollinearityWarning,
-    InvalidInputError,
-    InvalidTypeError,
-    UnknownNameError,
-    caller_level,
-)
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, SplitRows

@@ -13,7 +13,6 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
 GROUPS = 4096  # Number of rows up to which single rows are resampled; beyond, this many random groups of rows.
-
 CHUNK = 500
 
 SHOWN = 2.0

@@ -141,15 +141,7 @@ class ColumnDescent(ABC):
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
         return ColumnPoint(
-            columns=used,
-            x=w[used],
-            b=b,
-            a=a,
-            value=loss,
-            loss=loss,
-            gap=np.inf,
-            theta=r,
-            sizes=self.gradient_sizes(r),
+            columns=used, x=w[used], b=b, a=a, value=loss, loss=loss, gap=np.inf, theta=r, sizes=self.gradient_sizes(r)
         )
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:

@@ -40,9 +40,7 @@ def fit_laplace(problem: Problem) -> LikelihoodFit:
     recorder = Recorder(stated.objective, STAGE)
     sample = stated.on_sample()
     planned = plan_sparse(
-        facts_of(problem, stated.coordinates),
-        machine_of(problem),
-        None if sample is None else sample.objective.n_rows,
+        facts_of(problem, stated.coordinates), machine_of(problem), None if sample is None else sample.objective.n_rows
     )
     e = stated.null_point()
     if sample is not None:  # 2

@@ -49,12 +49,7 @@ class SparsePath:
 
 
 def solve_path(
-    problem: Problem,
-    scales: Array | None = None,
-    n: int = 100,
-    *,
-    tol: float = 1e-7,
-    guide: PathGuide | None = None,
+    problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7, guide: PathGuide | None = None
 ) -> SparsePath:
     """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
 

@@ -24,7 +24,6 @@ from oddsmith.persistence.file import write
 from oddsmith.persistence.sealed_bytes import digest, seal, unseal
 
 Place = tuple[int, int]  # Where a frame begins in a file, and where it ends.
-
 LENGTH = 8  # Bytes that hold the length of a frame.
 
 

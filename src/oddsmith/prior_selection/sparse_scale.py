@@ -60,11 +60,7 @@ def select_laplace(problem: Problem, seed: int | None) -> tuple[Selection, Lapla
 
 
 def cross_validated_loss(
-    problem: Problem,
-    splits: Sequence[Split],
-    scales: Array,
-    tol: float = FOLD_TOL,
-    guide: PathGuide | None = None,
+    problem: Problem, splits: Sequence[Split], scales: Array, tol: float = FOLD_TOL, guide: PathGuide | None = None
 ) -> tuple[Array, Array]:
     """Return the mean log loss of the rows left out at each of ascending ``scales``, and its standard error over folds.
 

@@ -36,7 +36,6 @@ S = TypeVar("S", bound=AnySource)
 BASES: Registry[type[Any]] = Registry("basis")
 
 LIMIT = 10_000  # Default limit of the number of columns of an expansion.
-
 TILE_ELEMENTS = 1 << 16  # Numbers processed at a time, so that they stay in the cache.
 
 
