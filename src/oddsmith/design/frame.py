@@ -161,11 +161,7 @@ class Frame:
             else:
                 whole = column.null_count == 0 and type_name(column.type) in ("integer", "float")
                 values = column.to_numpy() if whole and isinstance(column, pa.ChunkedArray) else None
-            if (
-                values is not None
-                and values.dtype.kind in "iufb"
-                and values.dtype.itemsize > (values.dtype.kind == "f")
-            ):
+            if values is not None and values.dtype.kind in "iufb":
                 return np.asarray(values)
         return self.numbers(name)
 

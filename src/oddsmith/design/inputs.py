@@ -268,20 +268,14 @@ def dense(rows: ArrayOrCSR) -> Array:
 def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
     if isinstance(rows, SplitRows):
-        for part in rows.parts:  # codes have no values, and columns of a design that are not plain are checked there
-            for array in part.arrays if isinstance(part, ColumnRows) else ():
-                if (
-                    array.dtype.kind == "f"
-                    and not np.isfinite(array.sum(dtype=np.float64))
-                    and not np.isfinite(array).all()
-                ):
-                    raise nonfinite_error(rows.concrete().X, names)
-        return
-    values: Any = rows.data if sparse.issparse(rows) else rows
+        # Codes and integers are finite, and columns of a design that are not plain are checked there.
+        parts = [a for part in rows.parts if isinstance(part, ColumnRows) for a in part.arrays if a.dtype.kind == "f"]
+    else:
+        parts = [rows.data if sparse.issparse(rows) else rows]
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+        if all(np.isfinite(part.sum(dtype=np.float64)) or np.isfinite(part).all() for part in parts):
             return
-    raise nonfinite_error(rows, names)
+    raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 
 
 def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError:
