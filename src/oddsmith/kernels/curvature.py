@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference, table
-from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, contiguous, strided
+from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, addresses, contiguous, strided
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
@@ -333,8 +333,7 @@ def _csr_problem(block: Block, **arrays: npt.NDArray[Any] | None) -> CsrProblem:
     """Return the problem of a CSR kernel; the arrays must stay alive."""
     X = _csr_rows(block)
     rows = address(X.data), address(X.indices), address(X.indptr), X.data.dtype == np.float32
-    others = {name: address(array) for name, array in arrays.items()}
-    return CsrProblem(*rows, X.indices.dtype == np.int32, *X.shape, **others)
+    return CsrProblem(*rows, X.indices.dtype == np.int32, *X.shape, **addresses(**arrays))
 
 
 def _csr_logistic(

@@ -238,6 +238,11 @@ def address(array: npt.NDArray[Any] | None) -> int | None:
     return None if array is None else array.__array_interface__["data"][0]
 
 
+def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
+    """Return the fields of a problem that point to these arrays, which must stay alive."""
+    return {name: address(array) for name, array in arrays.items()}
+
+
 def strided(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return rows as kernels read them: float32 or float64, of which neighbours are whole numbers apart; mostly X."""
     whole = X.flags.aligned and X.dtype.isnative and all(d > 0 and d % X.itemsize == 0 for d in X.strides)
