@@ -21,7 +21,7 @@ class RowsLike(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Rows × columns."""
 
-    def __getitem__(self, rows: Any) -> Any: ...
+    def __getitem__(self, which: Any) -> Any: ...
 
 
 class ClassifierLike(Protocol):
