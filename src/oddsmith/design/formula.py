@@ -401,7 +401,6 @@ def _target(left: Iterable[Term] | None, text: str) -> str | None:
     if len(factors) != 1 or factors[0].eval_method.value != "lookup":
         raise InvalidInputError(
             f"The left-hand side of the formula {text!r} must be the name of one column, the labels. Compute them "
-            "before "
-            "the fit, and pass them as y."
+            "before the fit, and pass them as y."
         )
     return str(factors[0].expr)

@@ -267,6 +267,7 @@ def dense(rows: ArrayOrCSR) -> Array:
 
 def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
+    parts: list[Any]
     if isinstance(rows, SplitRows):
         # Codes and integers are finite, and columns of a design that are not plain are checked there.
         parts = [a for part in rows.parts if isinstance(part, ColumnRows) for a in part.arrays if a.dtype.kind == "f"]

@@ -113,10 +113,7 @@ class Design(TransformerMixin, BaseEstimator):
     def __init__(
         self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Reference = None
     ) -> None:
-        self.formula = formula
-        self.missing = missing
-        self.unseen = unseen
-        self.reference = reference
+        self.formula, self.missing, self.unseen, self.reference = formula, missing, unseen, reference
 
     def fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is otherwise ignored.

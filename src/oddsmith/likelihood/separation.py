@@ -82,8 +82,7 @@ class Separation(Table):
         leak = f"{self.question}\n" if self.alone else ""
         return (
             f"{leak}The classes are {how} separated; diverging weights: {terms}.\nThe likelihood has no maximum. What "
-            f"to "
-            "do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
+            "to do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
             "columns that give the class away."
         )
 

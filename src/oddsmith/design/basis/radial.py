@@ -177,11 +177,7 @@ class RadialBasis(_Bumps):
         seed: int | None = 0,
         limit: int = LIMIT,
     ) -> None:
-        self.centers = centers
-        self.width = width
-        self.method = method
-        self.seed = seed
-        self.limit = limit
+        self.centers, self.width, self.method, self.seed, self.limit = centers, width, method, seed, limit
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -259,11 +255,8 @@ class GaussianKernel(_Bumps):
         seed: int | None = 0,
         limit: int = LIMIT,
     ) -> None:
-        self.width = width
-        self.landmarks = landmarks
-        self.whiten = whiten
-        self.seed = seed
-        self.limit = limit
+        self.width, self.landmarks, self.whiten = width, landmarks, whiten
+        self.seed, self.limit = seed, limit
 
     def check_parameters(self) -> None:
         super().check_parameters()

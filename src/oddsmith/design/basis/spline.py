@@ -87,11 +87,8 @@ class Spline(Basis):
     def __init__(
         self, knots: Knots = 5, degree: int = 3, *, natural: bool = True, periodic: bool = False, limit: int = LIMIT
     ) -> None:
-        self.knots = knots
-        self.degree = degree
-        self.natural = natural
-        self.periodic = periodic
-        self.limit = limit
+        self.knots, self.degree, self.natural = knots, degree, natural
+        self.periodic, self.limit = periodic, limit
 
     def check_parameters(self) -> None:
         degree = self._check_whole("degree", 1)
