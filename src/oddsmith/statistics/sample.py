@@ -60,11 +60,6 @@ class Sample:
         taken = self.keys < NOTHING
         return self.rows[taken], self.weight[taken]
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether no row was left out."""
-        return bool(len(self.keys) and self.keys[-1] == NOTHING)
-
     @classmethod
     def zero(cls, shape: Shape, params: SampleParams) -> Sample:
         k = params.size
