@@ -82,7 +82,7 @@ def batches(
         if kind == "csv":
             yield from _csv_batches(file, name, types, wanted, dialect)
         else:
-            yield from readers[kind](file, name, types, wanted)
+            yield from readers[kind](file, types, wanted)
 
 
 def _open_csv(
@@ -128,7 +128,7 @@ def _csv_batches(
         yield table.convert(b"", table.start_line, names, fixed)
 
 
-def _parquet_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
+def _parquet_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(_seekable(file)) as reader:
@@ -138,7 +138,7 @@ def _parquet_batches(file: File, name: str, types: Types | None, wanted: Wanted)
             yield pa.Table.from_batches([batch])
 
 
-def _arrow_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
+def _arrow_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     data = _seekable(file)
     source = pa.memory_map(data) if isinstance(data, str) else pa.PythonFile(data, "r")
     with source:
@@ -156,7 +156,7 @@ def _arrow_batches(file: File, name: str, types: Types | None, wanted: Wanted) -
                 yield pa.Table.from_batches([batch.slice(first, ROWS)])
 
 
-def _json_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
+def _json_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     from pyarrow import json as arrow_json
 
     stream, rest = _open_stream(file), b""
