@@ -154,8 +154,7 @@ def softmax(A: Array) -> Array:
     return result
 
 
-SMALL = 64
-"""Matrices up to this size are worth an exact answer."""
+SMALL = 64  # Matrices up to this size are worth an exact answer.
 LANCZOS = 10
 
 

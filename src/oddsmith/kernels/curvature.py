@@ -17,19 +17,25 @@ from scipy.sparse import csr_array
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference, table
-from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, NewtonProblem, address, contiguous, strided
+from oddsmith.kernels.native import (
+    CsrProblem,
+    DenseProblem,
+    Kernels,
+    NewtonProblem,
+    address,
+    addresses,
+    contiguous,
+    strided,
+)
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import EPS, Array
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
-LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)
-"""The tasks of the CSR kernel."""
-BLAS_COLUMNS = 400
-"""Columns from which products by a library are faster: their sums do not stay in L2."""
+LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)  # The tasks of the CSR kernel.
+BLAS_COLUMNS = 400  # Columns from which products by a library are faster: their sums do not stay in L2.
 CHUNK_BYTES = 1 << 19
-FEWEST_LANES = 16
-"""Columns that rows of half precision have at least: the lanes of the widest registers."""
+FEWEST_LANES = 16  # Columns that rows of half precision have at least: the lanes of the widest registers.
 
 
 def curvature(block: Block, at: CurvatureParams) -> Sums:
@@ -401,8 +407,7 @@ def _csr_problem(block: Block, **arrays: npt.NDArray[Any] | None) -> CsrProblem:
     """Return the problem of a CSR kernel; the arrays must stay alive."""
     X = _csr_rows(block)
     rows = address(X.data), address(X.indices), address(X.indptr), X.data.dtype == np.float32
-    others = {name: address(array) for name, array in arrays.items()}
-    return CsrProblem(*rows, X.indices.dtype == np.int32, *X.shape, **others)
+    return CsrProblem(*rows, X.indices.dtype == np.int32, *X.shape, **addresses(**arrays))
 
 
 def _csr_logistic(

@@ -19,8 +19,7 @@ from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
 
-Factor = SpdFactor | BorderedFactor
-"""A factor of a Hessian."""
+Factor = SpdFactor | BorderedFactor  # A factor of a Hessian.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,8 @@ from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics.tiles import ClassTile, Codes, sorted_tiles
 
 SMALL_BLOCK = 1 << 15
-BLAS_COLUMNS = 256
-"""Columns up to which the compiled products are faster than those of BLAS."""
-FAR = 0.99
-"""Share of raw squares explained by the mean from which rows are centred again: at most two digits are lost."""
+BLAS_COLUMNS = 256  # Columns up to which the compiled products are faster than those of BLAS.
+FAR = 0.99  # Share of raw squares explained by the mean from which rows are centred again: at most two digits are lost.
 
 
 @dataclass(frozen=True)

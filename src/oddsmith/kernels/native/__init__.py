@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError
 
-LEVELS = ("baseline", "avx2", "avx512")
-"""Instruction sets, from the least to the best; the baseline of ARM has NEON."""
+LEVELS = ("baseline", "avx2", "avx512")  # Instruction sets, from the least to the best; the baseline of ARM has NEON.
 REFERENCE = "reference"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 PATH = Path(__file__).with_name(f"_kernels{SUFFIX}")
@@ -249,6 +248,11 @@ def _load(level: str) -> Kernels | None:
 def address(array: npt.NDArray[Any] | None) -> int | None:
     """Return where the numbers of an array begin, for a field of a problem."""
     return None if array is None else array.__array_interface__["data"][0]
+
+
+def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
+    """Return the fields of a problem that point to these arrays, which must stay alive."""
+    return {name: address(array) for name, array in arrays.items()}
 
 
 def strided(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
