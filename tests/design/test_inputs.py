@@ -3,6 +3,9 @@
 from typing import Any
 
 import numpy as np
+import pandas
+import polars
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from oddsmith import FisherDiscriminant, GaussianClassifier, LogisticRegression, OneVsRest
 from oddsmith.design.inputs import (
     _small_integers,
     check_finite,
@@ -220,3 +224,80 @@ def test_arrays_of_floats_are_taken_as_they_are_and_replace_the_names_of_an_earl
     swapped = np.ones((2, 2), dtype=np.float64).byteswap()
     swapped = swapped.view(swapped.dtype.newbyteorder())
     assert read_rows(model, swapped, reset=True).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+ROWS = np.random.default_rng(0).normal(size=(40, 2))
+SIDES = np.arange(40) % 3 > 0
+MODELS = [LogisticRegression(1.0), GaussianClassifier(), FisherDiscriminant(), OneVsRest(LogisticRegression(1.0))]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_masked_values_are_missing(model: Any) -> None:
+    masked = np.ma.masked_array(ROWS, mask=np.arange(80).reshape(40, 2) == 9)
+    with pytest.raises(InvalidInputError, match=r"column 1 has 1 missing values .* row 4"):
+        model.fit(masked, SIDES)
+    with pytest.raises(InvalidInputError, match=r"y contains .* row 3"):
+        model.fit(ROWS, np.ma.masked_array(SIDES, mask=np.arange(40) == 3))
+    with pytest.raises(InvalidInputError, match="column 1 has 1 missing values"):
+        model.fit(ROWS, SIDES).predict(masked)
+    unmasked = model.fit(np.ma.masked_array(ROWS), SIDES).predict(ROWS)  # nothing is masked
+    assert unmasked.tolist() == model.fit(ROWS, SIDES).predict(ROWS).tolist()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("type_", ["m8[h]", "M8[D]"])
+def test_arrays_of_times_are_refused(model: Any, type_: str) -> None:
+    with pytest.raises(InvalidInputError, match="array of times"):
+        model.fit(np.arange(80).reshape(40, 2).astype(type_), SIDES)
+
+
+def test_durations_are_refused_whatever_the_library() -> None:
+    hours = np.arange(40).astype("m8[h]").astype("m8[us]")
+    for table in (pandas.DataFrame({"a": hours}), polars.DataFrame({"a": hours}), pa.table({"a": hours})):
+        with pytest.raises(InvalidInputError, match=r"Column 'a' is of type .*uration"):
+            LogisticRegression(1.0).fit(table, SIDES)
+
+
+def test_record_batch_is_a_table() -> None:
+    columns = {"a": ROWS[:, 0], "b": ["u", "v"] * 20}
+    batch, table = pa.record_batch(columns), pa.table(columns)
+    model = LogisticRegression(1.0).fit(batch, SIDES)
+    assert np.array_equal(model.coef_, LogisticRegression(1.0).fit(table, SIDES).coef_)
+    assert np.array_equal(model.predict_proba(batch), model.predict_proba(table))
+
+
+def test_labels_that_are_not_available_are_missing() -> None:
+    y = pandas.Series(SIDES, dtype="boolean")
+    y[3] = pandas.NA
+    with pytest.raises(InvalidInputError, match=r"missing values .* row 3"):
+        read_labels(y, 40)
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_, int, np.int64, np.str_])
+def test_objects_of_one_type_are_labels(kind: Any) -> None:
+    y = np.array([kind(side) for side in SIDES], dtype=object)
+    classes, codes = read_labels(y, 40)
+    assert classes.tolist() == sorted({kind(side) for side in SIDES}) and codes.tolist() == SIDES.tolist()
+
+
+def test_weights_and_offsets_that_are_missing_are_located() -> None:
+    holes = np.where(np.arange(40) > 30, np.nan, 1.0)
+    with pytest.raises(
+        InvalidInputError, match="sample_weight contains NaN or infinity in 9 rows, the first in row 31"
+    ):
+        read_weights(holes, 40)
+    with pytest.raises(InvalidInputError, match="offset contains NaN or infinity in 9 rows, the first in row 31"):
+        read_offset(holes, 40, 2)
+
+
+def test_column_of_numbers_and_text_shows_one_of_each() -> None:
+    table = pandas.DataFrame({"a": [np.float64(i) if i else "n/a" for i in range(40)], "b": ["u", "v"] * 20})
+    with pytest.raises(InvalidInputError, match=r"different types \('n/a' in row 0, 1\.0 in row 1\)"):
+        LogisticRegression(1.0).fit(table, SIDES)
+
+
+def test_columns_that_were_not_in_the_fit_are_named_before_their_values() -> None:
+    table = pandas.DataFrame({"a": ROWS[:, 0], "b": ROWS[:, 1]})
+    model = LogisticRegression(1.0).fit(table, SIDES)
+    with pytest.raises(InvalidInputError, match="unseen at fit time:\n- name"):
+        model.predict(table.assign(name="x"))

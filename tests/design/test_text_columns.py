@@ -12,6 +12,7 @@ import pytest
 
 import oddsmith
 from oddsmith import Design, GaussianClassifier, LogisticRegression, NaiveBayes, OneVsRest, Standardize
+from oddsmith.engines.text_formats import find_format
 from oddsmith.errors import FormatWarning, InvalidInputError, LevelsWarning
 
 N = 300
@@ -119,7 +120,7 @@ def test_decimal_commas_of_the_fit_hold_for_later_tables_and_break_with_a_line(t
 
 def test_a_column_that_breaks_off_behind_the_sample_stays_text() -> None:
     table = pandas.DataFrame({"x": [*TEXT["price"], *["$5.00"] * 2000, "free"], "y": [*Y, *["no"] * 2000, "yes"]})
-    with pytest.warns(LevelsWarning, match="'x' has .* levels"):
+    with pytest.warns(LevelsWarning, match="most of it looks like numbers: 'free' is none"):
         model = LogisticRegression(1.0).fit(table, y="y")
     assert not hasattr(model, "text_formats_")
 
@@ -183,3 +184,46 @@ def test_standardize_scales_products_with_levels_and_does_not_centre_them() -> N
     step = {name: (first.mean_[j], first.scale_[j]) for j, name in enumerate(names)}
     assert step["g[b]"] == (0.0, 1.0) and step["x:g[b]"][0] == 0.0 and step["x:g[b]"][1] > 1.0
     assert step["x"] == pytest.approx((PRICE.mean(), PRICE.std()))
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["5%", "1.250%", "3.125%"], [5.0, 1.25, 3.125]),  # not 1250
+        (["5%", "1,250%", "3,125%"], [5.0, 1250.0, 3125.0]),
+        (["€12", "€1.234", "€3.125"], [12.0, 1234.0, 3125.0]),
+        (["12", "1.234", "3.125"], None),  # plain numbers in text stay levels
+    ],
+)
+def test_point_is_a_decimal_sign_unless_it_groups_digits_of_money(texts: list[str], values: list[float] | None) -> None:
+    format_ = find_format(pa.array(texts))
+    assert (format_ and format_.parse(pa.array(texts))[0].to_pylist()) == values
+
+
+@pytest.mark.parametrize("library", TABLES)
+@pytest.mark.parametrize("stray", ["-", "unknown"])
+def test_few_texts_among_numbers_are_named(library: str, stray: str) -> None:
+    table = TABLES[library]({"age": [stray if i == 7 else str(20 + i % 40) for i in range(N)], "y": Y.tolist()})
+    with pytest.warns(LevelsWarning, match=f"most of it looks like numbers: '{stray}' is none, so each of the 41"):
+        LogisticRegression(1.0).fit(table, "y")
+
+
+def test_numbers_as_text_and_codes_with_letters_stay_levels() -> None:
+    codes = [("V" if i % 3 else "") + str(i % 30) for i in range(N)]
+    table = pa.table({"zip": [f"{i % 40:05d}" for i in range(N)], "code": codes, "y": Y})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LogisticRegression(1.0).fit(table, "y")
+
+
+def test_file_with_a_text_among_numbers_is_named(tmp_path: Path) -> None:
+    rows = "".join(f"{y},{'n.b.' if i == 200 else 20 + i % 40}\n" for i, y in enumerate(Y))
+    (tmp_path / "a.csv").write_text("y,age\n" + rows)
+    with pytest.warns(LevelsWarning, match=r"'n\.b\.' is none"):
+        LogisticRegression(1.0).fit(str(tmp_path / "a.csv"), y="y")
+
+
+def test_workbook_named_csv_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(InvalidInputError, match=r"'a\.csv' is an Excel workbook or a zip archive"):
+        LogisticRegression().fit(str(tmp_path / "a.csv"), y="y")

@@ -31,7 +31,6 @@ HOW = (
     "data set"
 )
 DATABASES = ("sqlite", "duckdb")
-WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # First bytes of Excel and zip files.
 LARGE = 100_000_000  # File size in bytes above which files are read in pieces.
 
 
@@ -184,10 +183,8 @@ def _detect_format(path: str) -> str:
     with open(path, "rb") as file:
         start = file.read(64)
     kind = formats.format_of(os.path.basename(path)) or formats.sniff(start)
-    if kind == "csv" and start.startswith(WORKBOOKS):
-        raise InvalidInputError(
-            f"{path!r} is an Excel workbook or a zip archive, not a CSV. Save the sheet as CSV, or unpack it."
-        )
+    if kind == "csv":
+        formats.check_text(path, start)
     return kind
 
 

@@ -7,7 +7,7 @@ import shlex
 import warnings
 from typing import TYPE_CHECKING
 
-from oddsmith.design.level_checks import describe_ids, describe_many
+from oddsmith.design.level_checks import FEW_LEVELS, describe_ids, describe_many, describe_numbers, not_numbers
 from oddsmith.design.text_columns import attached_note
 from oddsmith.errors import FormatWarning, InvalidInputError, LevelsWarning, OddsmithWarning
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY = 20  # Maximum distinct numbers of a target, and rows below which numbers may all differ by chance.
-SOME = 10  # Different texts of a column that may all be numbers but one: 1, 2, 3 and "more".
 DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*")
 ID_NAME = re.compile(
     r"(?i)(unnamed.*|index|id|.*[_ .-]id|row_?(names?|num(ber)?s?|id)?|no|nr|key|uuid|guid)|.*[a-z](ID|Id)"
@@ -66,8 +65,6 @@ write its numbers plainly.
 
 
 def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, type[OddsmithWarning]]:
-    from oddsmith.engines.text_formats import NUMBER
-
     dates = [text for text in texts if DATE.fullmatch(text)]
     if 2 * len(dates) > len(texts):
         return (
@@ -75,13 +72,10 @@ def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, ty
             f"and month are ambiguous. So each of the {len(texts)} values gets its own weight. Write all of them "
             "as 2026-01-31 to get one weight for the time."
         ), OddsmithWarning
-    others = [text for text in texts if not NUMBER.fullmatch(text.strip())]
-    if len(texts) > SOME and 2 * len(others) < len(texts):
+    others = sorted(not_numbers(texts))
+    if len(texts) > FEW_LEVELS and 2 * len(others) < len(texts):
         odd = f"{others[0]!r} is none" if others else "they are not written in the same way"
-        return (
-            f"Column {name!r} holds text, though most of it looks like numbers: {odd}, so each of the {len(texts)} "
-            f"values gets its own weight. Leave missing values empty, and write all numbers in the same way."
-        ), OddsmithWarning
+        return describe_numbers(name, len(texts), odd), LevelsWarning
     alike = _alike(texts) if len(texts) <= SAMPLE else None
     if alike is not None:
         return (

@@ -66,7 +66,7 @@ def note(text: str) -> None:
 
 
 IN_PYTHON = {
-    r"(?:oddsmith\.)?Design\((missing|unseen)='(\w+)'\)|\b(missing|unseen)='(\w+)'": r"--\1\3 \2\4",
+    r"(?:design=)?(?:oddsmith\.)?Design\((missing|unseen)='(\w+)'\)|\b(missing|unseen)='(\w+)'": r"--\1\3 \2\4",
     r"prior=JeffreysPrior\(\)": "--prior jeffreys",
     r"basis=Standardize\(\)": "--basis standardize",
     r"a GaussianPrior\b": "--prior 1.0",
@@ -85,6 +85,8 @@ def as_options(text: str) -> str:
 
     >>> as_options("Use Design(missing='drop') or missing='indicator'; or prior=JeffreysPrior().")
     'Use --missing drop or --missing indicator; or --prior jeffreys.'
+    >>> as_options("For tables, design=Design(missing='drop') does that.")
+    'For tables, --missing drop does that.'
     """
     for python, option in IN_PYTHON.items():
         text = re.sub(rf"(?<![\"'])(?:{python})", option, text)  # what stands in quotes is a name

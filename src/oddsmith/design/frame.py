@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from oddsmith.cached_property import cached_property
 from oddsmith.design import inputs
-from oddsmith.design.foreign_errors import explain_rows
+from oddsmith.design.input_errors import explain_rows, unreadable
 from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
@@ -242,7 +242,7 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
         elif isinstance(error, InvalidInputError):
             raise
         else:
-            raise _unreadable(column.name, column.dtype, str(error)) from None
+            raise unreadable(column.name, column.dtype, str(error)) from None
     if isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS:
         # Levels of pandas that are no plain values (intervals, dates) go by their names.
         with suppress(AttributeError):  # of another library
@@ -255,7 +255,7 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
         array = pa.DictionaryArray.from_arrays(pc.index_in(values, value_set=levels), levels, ordered=True)
     kind = KINDS.get(type_name(array.type))
     if kind is None or (isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS):
-        raise _unreadable(column.name, array.type, "")
+        raise unreadable(column.name, array.type, "")
     return array, kind
 
 
@@ -272,13 +272,6 @@ def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
     bitmap = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     indices = pa.Array.from_buffers(type_, len(codes), [bitmap, pa.py_buffer(codes)])
     return pa.DictionaryArray.from_arrays(indices, pa.array(levels, type=pa.string()), ordered=bool(values.ordered))
-
-
-def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"Column {name!r} is of type {type_}, which is neither numeric, boolean, date nor categorical"
-        f"{f' ({why})' if why else ''}. Convert it to one of these, or leave it out."
-    )
 
 
 def _days(array: pa.Array) -> Array:
@@ -351,13 +344,13 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
         if arrays:
             return _columns(names, arrays)
         return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))
-    values: Any = X
+    values: Any = inputs.plain_values(X)
     with as_input_errors(explain_rows):
         if table is None and not sparse.issparse(X):
             # Lists that mix text and numbers keep both.
-            mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"
+            mixed = isinstance(values, list | tuple) and np.asarray(values).dtype.kind in "US"
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
-            values = check_array(np.array(X, dtype=object) if mixed else X, dtype=None, **options)
+            values = check_array(np.array(values, dtype=object) if mixed else values, dtype=None, **options)
         if isinstance(values, np.ndarray) and values.dtype.kind in "OUST":
             validate_data(estimator, values, reset=reset, skip_check_array=True)
             return _columns(None, [_objects(values[:, j], j) for j in range(values.shape[1])])
@@ -399,15 +392,31 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
             f"({str(error).rstrip('.')}). Convert it to one of these, or leave it out."
         ) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        found = _two_types(column.to_list()) or str(error).rstrip(".")
         raise InvalidInputError(
-            f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Convert them all to "
-            f"one type."
+            f"Column {column.name!r} holds values of different types ({found}). Convert them all to one type."
         ) from None
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if not pa.types.is_floating(array.type):
         return array
     values = array.to_numpy(zero_copy_only=False)
     return pa.array(values, from_pandas=True) if np.isnan(values).any() else array
+
+
+def _two_types(values: list[Any]) -> str:
+    """Return the first two values that are of different types, with their rows; nothing if there are none.
+
+    >>> _two_types([None, 1.5, 2.5, "n/a"])
+    "1.5 in row 1, 'n/a' in row 3"
+    """
+    first: dict[type, str] = {}
+    for row, value in enumerate(values):
+        if value is not None and value == value:
+            value = value.item() if isinstance(value, np.generic) else value
+            first.setdefault(type(value), f"{value!r} in row {row}")
+        if len(first) > 1:
+            return ", ".join(first.values())
+    return ""
 
 
 def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:

@@ -18,7 +18,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from oddsmith.design.foreign_errors import explain_numbers, explain_rows
+from oddsmith.design.input_errors import (
+    explain_numbers,
+    explain_rows,
+    negative_weights,
+    nonfinite_error,
+    nonfinite_numbers,
+    times_error,
+    unlabelled,
+    unreadable,
+)
 from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
@@ -81,6 +90,10 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
     """Return a narwhals view of ``X`` if it is a data frame of any library, else None."""
     if isinstance(X, nw.DataFrame):  # looked at before
         return X
+    if type(X).__name__ == "RecordBatch" and type(X).__module__.startswith("pyarrow"):
+        import pyarrow as pa
+
+        X = pa.Table.from_batches([X])
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
         return None
     if is_elsewhere(X):
@@ -148,8 +161,10 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool =
         estimator.__dict__.pop("feature_names_in_", None)
         estimator.n_features_in_ = X.shape[1]
         return X
-    table = as_table(X)
+    table, X = as_table(X), plain_values(X)
     with as_input_errors(explain_rows):
+        if table is not None and not reset and 0 not in table.shape:
+            validate_data(estimator, _with_names(table), reset=False, skip_check_array=True)  # other columns first
         if table is None:
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
             rows = check_array(X, dtype=[np.float64, np.float32], **options)
@@ -229,6 +244,8 @@ def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
     if column.dtype == nw.Decimal:
         return column_numbers(column)
     values = column.to_numpy()
+    if values.dtype.kind == "m":
+        raise unreadable(column.name, column.dtype, "")
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         return values if values.dtype.kind in "fiub" else column_numbers(column)
     try:
@@ -279,35 +296,11 @@ def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 
 
-def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError:
-    """Return the error that names the first column with missing or infinite values."""
-    if sparse.issparse(rows):
-        rows = rows.tocoo()  # type: ignore[union-attr]
-        bad = ~np.isfinite(rows.data)
-        where, values = np.column_stack([rows.row[bad], rows.col[bad]]), rows.data[bad]
-    else:
-        where = np.argwhere(~np.isfinite(rows))
-        values = rows[where[:, 0], where[:, 1]]
-    column = int(where[0, 1])
-    inside = where[:, 1] == column
-    count, first = int(inside.sum()), int(where[inside, 0].min())
-    label = repr(str(names[column])) if names is not None else str(column)
-    if np.isnan(values[inside]).any():
-        what, remedy = "missing values (NaN)", "Drop those rows or fill them first; this model fits complete rows."
-        if names is not None:
-            remedy += " For tables, design=Design(missing='drop') or Design(missing='indicator') does that."
-    else:
-        what, remedy = "infinite values (inf)", "Replace them by finite numbers."
-    return InvalidInputError(
-        f"Input X contains NaN or infinity: column {label} has {count} {what}, the first in row {first}. {remedy}",
-        row=first,
-    )
-
-
 def read_labels(y: object, n_rows: int) -> tuple[Labels, Codes]:
     """Return the sorted classes and the code of each row's class."""
     if y is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
+    y = without_mask(y)
     quick = _small_integers(y, n_rows)
     if quick is not None:
         return quick
@@ -341,21 +334,10 @@ def check_labels(y: object, n_rows: int) -> Labels:
     return labels
 
 
-def unlabelled(what: str, missing: npt.NDArray[np.bool_]) -> InvalidInputError:
-    """Return the error for rows without a label."""
-    row = int(np.argmax(missing))
-    return InvalidInputError(
-        f"Input y contains {what}, the first in row {row}; every row needs a class. Drop these rows first, such as "
-        "table.dropna(subset=['y']) in pandas; for tables, Design(missing='drop') leaves out all rows with a missing "
-        "label or value.",
-        row=row,
-    )
-
-
 def _one_type(labels: Labels) -> Labels:
     """Return object labels as an array of their common type; refuse missing and mixed ones."""
-    values = labels.tolist()
-    missing = np.array([v is None or v != v for v in values])
+    values = [v.item() if isinstance(v, np.generic) else v for v in labels.tolist()]
+    missing = np.array(list(map(_is_missing, values)))
     if missing.any():
         raise unlabelled("missing values (None or NaN)", missing)
     kinds = {type(v) for v in values}
@@ -365,7 +347,15 @@ def _one_type(labels: Labels) -> Labels:
             f"The labels in y are of different types ({names}), which cannot be put in order. "
             "Convert them all to one type."
         )
-    return np.array(values) if kinds <= {bool, int, bytes} else labels
+    return np.array(values) if kinds <= {bool, int, bytes, str} else labels
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN or the NA of pandas."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # neither true nor false
+        return True
 
 
 def _are_texts(labels: Labels) -> bool:
@@ -406,9 +396,29 @@ def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
 def as_array(values: object) -> Any:
     """Return a list or a series of any library as an array; anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
-        return np.asarray(values)
+        return np.asarray(without_mask(values))
     series = nw.from_native(values, series_only=True, pass_through=True)
     return series.to_numpy() if isinstance(series, nw.Series) else values
+
+
+def without_mask(values: Any) -> Any:
+    """Return a masked array with its masked values missing (NaN, or None unless it holds numbers); others unchanged.
+
+    >>> without_mask(np.ma.masked_equal([1, -9, 3], -9)).tolist()
+    [1.0, nan, 3.0]
+    """
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return values
+    if values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    return values.filled(np.nan) if values.dtype.kind in "fc" else values.astype(object).filled(None)
+
+
+def plain_values(X: Any) -> Any:
+    """Return rows without a mask; refuse an array of times, whose numbers depend on their unit."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise times_error(X)
+    return without_mask(X)
 
 
 def take_rows(values: object, kept: Indices | None) -> Any:
@@ -447,12 +457,9 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
     if s.shape != (n_rows,):
         raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight per row.")
     if not np.isfinite(s).all():
-        raise InvalidInputError("sample_weight contains NaN or infinity.")
+        raise nonfinite_numbers("sample_weight", s, "a weight")
     if (s < 0).any():
-        raise InvalidInputError(
-            f"sample_weight has {int((s < 0).sum())} negative values, the first in row {int(np.argmax(s < 0))}; "
-            "weights must be zero or positive."
-        )
+        raise negative_weights(s)
     if not s.any():
         raise InvalidInputError("All sample weights are zero: nothing is left to fit.")
     return s
@@ -468,7 +475,7 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     if o.shape != expected:
         raise InvalidInputError(f"offset has shape {o.shape}; expected {expected} for {K} classes.")
     if not np.isfinite(o).all():
-        raise InvalidInputError("offset contains NaN or infinity.")
+        raise nonfinite_numbers("offset", o, "an offset")
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
 
 

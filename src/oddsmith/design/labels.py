@@ -8,7 +8,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
 from oddsmith.design.frame import arrow_array, code
-from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels, unlabelled
+from oddsmith.design.input_errors import unlabelled
+from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
 from oddsmith.design.levels import few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.protocols import Indices, Labels

@@ -318,7 +318,7 @@ class Design(TransformerMixin, BaseEstimator):
                 self._learn_functions(expression, frame, s)
         if all_rows:
             seen = {name: summary for (name, levels), summary in summaries.items() if levels}
-            warn_of_levels((name, len(one.levels), one.observed) for name, one in seen.items())
+            warn_of_levels((name, one.levels, one.observed) for name, one in seen.items())
         self.terms_ = tuple(self._terms(formula))
         self.sparse_ = is_sparse(self.terms_)
 

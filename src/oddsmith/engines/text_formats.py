@@ -239,8 +239,10 @@ def _find_number(texts: Counter[str], decimal: str | None) -> TextFormat | None:
     bodies, currency, percent = found
     ways = {way for way in _separators(bodies) if decimal is None or way[0] in (None, decimal)}
     ways = {way for way in ways if decimal is None or way[1] != decimal}
-    if len(ways) > 1:  # 1,234 or 1.234: groups of digits, if it is money or if commas are not known to be decimal
-        ways = {way for way in ways if way[0] is None} if currency or decimal != "," else ways
+    if len(ways) > 1:  # 1,234 or 1.234: groups of digits if it is money; else only commas that are not decimal signs
+        grouped = {way for way in ways if way[0] is None and (currency or way[1] == ",")}
+        plain = {way for way in ways if way[0] == "."}
+        ways = (grouped if currency or decimal != "," else ways) or plain
     if len(ways) != 1:
         return None
     ((sign, thousands),) = ways

@@ -23,7 +23,8 @@ from oddsmith.densities.covariance_checks import (
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
 from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error, overflow_error
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
-from oddsmith.design.inputs import Codes, feature_names, nonfinite_error, read_rows
+from oddsmith.design.input_errors import nonfinite_error
+from oddsmith.design.inputs import Codes, feature_names, read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import engine_of
 from oddsmith.engines.base import Source

@@ -16,7 +16,8 @@ from oddsmith.design.basis.base import S as AnySource
 from oddsmith.design.class_weight import BALANCED, weigh_classes
 from oddsmith.design.fitted_basis import check_same_basis, has_basis, learn_basis, through_basis
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import check_class_weights, feature_names, nonfinite_error, read_rows, read_weights
+from oddsmith.design.input_errors import nonfinite_error
+from oddsmith.design.inputs import check_class_weights, feature_names, read_rows, read_weights
 from oddsmith.design.labels import read_some_labels, union_of_classes
 from oddsmith.design.levels import few
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread

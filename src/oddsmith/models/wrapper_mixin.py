@@ -11,8 +11,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
 from oddsmith.design.class_weight import weigh_classes
-from oddsmith.design.foreign_errors import explain_rows
-from oddsmith.design.inputs import _with_names, as_table, check_class_weights, read_weights
+from oddsmith.design.input_errors import explain_rows
+from oddsmith.design.inputs import _with_names, as_table, check_class_weights, plain_values, read_weights
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
 from oddsmith.models.logistic import LogisticRegression
@@ -75,7 +75,9 @@ class WrapperMixin(Estimator):
         with as_input_errors(explain_rows):
             if table is None:
                 name = type(self).__name__
-                X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=name)
+                X = check_array(
+                    plain_values(X), accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=name
+                )
             validate_data(self, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
         return X
 

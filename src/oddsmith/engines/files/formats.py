@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from oddsmith.errors import InvalidInputError
+
 FORMATS = {
     **dict.fromkeys(("csv", "tsv", "txt"), "csv"),
     **dict.fromkeys(("parquet", "pq"), "parquet"),
@@ -15,6 +17,7 @@ FORMATS = {
     **dict.fromkeys(("jsonl", "ndjson", "json"), "jsonl"),
 }
 SIGNATURES = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"SQLite format 3\0": "sqlite"}
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # First bytes of Excel and zip files.
 COMPRESSED = ("gz", "bz2", "zst", "lz4")
 DELIMITERS = ("\t", ";", "|")
 
@@ -36,6 +39,14 @@ def format_of(name: str) -> str | None:
     if parts and parts[-1] in COMPRESSED:
         parts.pop()
     return FORMATS.get(parts[-1]) if parts else None
+
+
+def check_text(name: str, start: bytes | bytearray) -> None:
+    """Refuse a file that begins like an Excel workbook where text is expected."""
+    if start.startswith(WORKBOOKS):
+        raise InvalidInputError(
+            f"{name!r} is an Excel workbook or a zip archive, not a CSV. Save the sheet as CSV, or unpack it."
+        )
 
 
 def is_compressed(name: str) -> bool:

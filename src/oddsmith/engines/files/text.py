@@ -84,6 +84,7 @@ class TextTable(TableFile):
         cls, file: InputFile, head: Text, types: Types | None = None, dialect: TextDialect | None = None
     ) -> TextTable:
         """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
+        formats.check_text(file.name, head[:8])
         complete = len(head) < HEAD
         dialect = (dialect or TextDialect()).found_in(head, complete=complete)
         begin = len(BOM) if head.startswith(BOM) else 0
