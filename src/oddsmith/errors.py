@@ -113,7 +113,7 @@ class FormatWarning(OddsmithWarning):
 
 
 class LevelsWarning(OddsmithWarning):
-    """A column has very many levels, or a different one in each row; every level has its own weight."""
+    """A column has very many levels, or a different one in each row; every level (or class of y) has its own weight."""
 
 
 def caller_level() -> int:

@@ -1,5 +1,6 @@
 """Reading of rows, labels, weights and offsets: the same whatever form they come in, and no copy where none is due."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from oddsmith.design.inputs import (
     read_weights,
     split_target,
 )
-from oddsmith.errors import InvalidInputError, OddsmithError
+from oddsmith.errors import InvalidInputError, LevelsWarning, OddsmithError
 from oddsmith.rows import ColumnRows, SplitRows
 
 WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
@@ -301,3 +302,14 @@ def test_columns_that_were_not_in_the_fit_are_named_before_their_values() -> Non
     model = LogisticRegression(1.0).fit(table, SIDES)
     with pytest.raises(InvalidInputError, match="unseen at fit time:\n- name"):
         model.predict(table.assign(name="x"))
+
+
+@pytest.mark.parametrize("label", [int, str])
+def test_labels_that_are_nearly_all_different_are_questioned(label: Any) -> None:
+    y = [label(i) for i in range(30)] * 2
+    with pytest.warns(LevelsWarning, match=r"y holds 30 classes in 50 rows"):
+        read_labels(np.array(y[:50]), 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_labels(np.array(y), 60)
+        read_labels(np.array([label(i) for i in range(20)]), 20)

@@ -125,3 +125,38 @@ def test_a_start_is_looked_for_among_twenty_million_numbers(
     else:
         coef, intercept = feasible_start(stated)
         assert coef.tolist() == [[0.0]] and intercept.tolist() == [-1.0]
+
+
+def test_margins_are_those_of_every_row_against_every_other_class() -> None:
+    Z, t = rows(30, 2, 4)
+    W = np.random.default_rng(0).normal(size=(3, Z.shape[1]))
+    A = np.column_stack([np.zeros(30), Z @ W.T])
+    pairs = [(n, k) for n in range(30) for k in range(4) if k != t[n]]
+    expected = sorted(A[n, t[n]] - A[n, k] for n, k in pairs)
+    matrix = separation._margin_matrix(Z, t, 4)
+    assert matrix.nnz <= 2 * len(pairs) * Z.shape[1]
+    np.testing.assert_allclose(np.sort(matrix @ W.ravel()), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("K", [30, 120])
+def test_many_classes_are_tried_one_by_one(K: int, programs: list[tuple[Any, Any, Any]]) -> None:
+    """A program of all margins of 120 classes would take half a minute and a gigabyte."""
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(300, 2)), np.append(np.arange(K), rng.integers(0, K - 1, 300 - K)).astype(np.int32)
+    X[t == K - 1] = [9.0, 0.0]  # the last class has one row, and that is far out
+    found = separation.separating_direction(
+        X, t, K, fit_intercept=True, weights=(np.zeros((K - 1, 2)), np.zeros(K - 1))
+    )
+    assert found is not None and not found[1] and max(given["A_ub"].shape[0] for _, given, _ in programs) <= 300
+    margin = separation.margins(X @ found[0][:, 1:].T + found[0][:, 0], t)
+    assert margin.min() > -1e-6 and margin[K - 1] > 0.5
+
+
+def test_overlap_of_very_many_classes_is_looked_for_only_if_asked(programs: list[tuple[Any, Any, Any]]) -> None:
+    rng = np.random.default_rng(0)
+    X, t = np.round(rng.normal(size=(400, 1))), np.arange(400, dtype=np.int32) % 80
+    X[:80] = [5.0]
+    X[80:160] = [-5.0]
+    weights = (np.zeros((79, 1)), np.zeros(79))
+    assert separation.separating_direction(X, t, 80, fit_intercept=True, weights=weights) is None
+    assert max(given["A_ub"].shape[0] for _, given, _ in programs) <= 400

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, LevelsWarning, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 
 if TYPE_CHECKING:
     from oddsmith.design.inputs import ArrayOrCSR
 
+MANY_CLASSES = 20  # Classes that labels may hold, however few the rows.
 UNREADABLE = {
     "np.matrix is not supported": "X is an np.matrix, which is not supported. Pass np.asarray(X).",
     "Complex data not supported": "Complex data not supported: X holds complex numbers. Pass real and imaginary parts "
@@ -126,3 +128,14 @@ def times_error(X: npt.NDArray[Any]) -> InvalidInputError:
         f"X is an array of times ({X.dtype}), whose numbers depend on their unit. Pass a data frame, whose dates "
         "become days, or convert X to numbers."
     )
+
+
+def warn_of_classes(classes: Labels, n_rows: float) -> None:
+    """Warn about labels of which most are classes of their own: an ID or a number, and a long fit."""
+    if len(classes) > max(MANY_CLASSES, 0.5 * n_rows):
+        warnings.warn(
+            f"y holds {len(classes):,} classes in {round(n_rows):,} rows: is it an ID, or a number? Each class has its "
+            "own weights. Cut numbers into a few ranges first, or choose another column.",
+            LevelsWarning,
+            stacklevel=caller_level(),
+        )

@@ -27,6 +27,7 @@ from oddsmith.design.input_errors import (
     times_error,
     unlabelled,
     unreadable,
+    warn_of_classes,
 )
 from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
@@ -302,12 +303,13 @@ def read_labels(y: object, n_rows: int) -> tuple[Labels, Codes]:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
     y = without_mask(y)
     quick = _small_integers(y, n_rows)
-    if quick is not None:
-        return quick
-    labels = check_labels(y, n_rows)
-    classes, codes = _text_codes(labels) if _are_texts(labels) else np.unique(labels, return_inverse=True)
-    check_two_classes(classes)
-    return classes, codes.astype(np.int32)
+    if quick is None:
+        labels = check_labels(y, n_rows)
+        classes, codes = _text_codes(labels) if _are_texts(labels) else np.unique(labels, return_inverse=True)
+        check_two_classes(classes)
+        quick = classes, codes.astype(np.int32)
+    warn_of_classes(quick[0], n_rows)
+    return quick
 
 
 def check_two_classes(classes: Labels) -> None:
@@ -409,8 +411,7 @@ def without_mask(values: Any) -> Any:
     """
     if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
         return values
-    if values.dtype.kind in "biu":
-        values = values.astype(np.float64)
+    values = values.astype(np.float64) if values.dtype.kind in "biu" else values
     return values.filled(np.nan) if values.dtype.kind in "fc" else values.astype(object).filled(None)
 
 

@@ -30,6 +30,9 @@ TRIES = 2
 SMALL_PROGRAM = 20_000
 SLACK = 1e-6  # A margin below this is none, in units in which those that the program asked for are one.
 REWEIGHTINGS = 4
+LARGE_PROGRAM, LARGEST_PROGRAM = 5_000, 15_000
+"""Margins (rows × other classes) beyond which classes are tried one by one first, and beyond which only they are."""
+RAREST = 50  # Classes that are tried one by one.
 POSITIVE = 1e-5  # A margin above this, of directions no longer than 1e5, is more than the program's rounding.
 
 
@@ -182,13 +185,17 @@ def separating_direction(
     """Return a direction that orders all rows, K−1 × (1 + columns), and whether completely; None if there is none.
 
     ``weights`` from a fit (coefficients and intercepts against class 0) may decide at once: if they order every row,
-    the separation is complete, and large problems need no linear program.
+    the separation is complete, and large problems need no linear program. After a fit, the program of very many classes
+    is not solved: it takes minutes.
     """
     if weights is not None and rows.shape[0] * rows.shape[1] * (K - 1) > SMALL_PROGRAM:
         if margins(rows @ weights[0].T + weights[1], t).min() > 0.0:
             return np.column_stack([weights[1], weights[0]]), True
     frame = _scale_columns(rows, fit_intercept)
-    found = _direction(frame.Z, t, K)
+    margins_at_first = min(len(t), _step(K)) * (K - 1)
+    found = _rare_class_direction(frame.Z, t, K) if margins_at_first > LARGE_PROGRAM else None
+    if found is None and (weights is None or margins_at_first <= LARGEST_PROGRAM):
+        found = _direction(frame.Z, t, K)
     return None if found is None else (frame.to_user(found[0]), found[1])
 
 
@@ -207,7 +214,7 @@ def runs_away(Z: Array, t: Codes, K: int, towards: Array, free: npt.NDArray[np.b
     size = bound.ravel()
     cost = -towards.ravel() / max(np.abs(towards).max(), np.finfo(float).tiny)
     bounds = np.column_stack([-size, size])
-    answer = optimize.linprog(cost, A_ub=-A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
+    answer = optimize.linprog(cost, A_ub=-A, b_ub=np.zeros(A.shape[0]), bounds=bounds, method="highs")
     return bool(answer.x is not None and -answer.fun > SLACK)
 
 
@@ -256,7 +263,7 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
     """
     rng = np.random.default_rng(0)
     n = len(Z)
-    step = max(200, WORKING_ROWS // (K - 1))
+    step = _step(K)
     working = np.zeros(n, dtype=bool)
     working[rng.permutation(n)[:step]] = True
     tried, checked = 0, None
@@ -287,6 +294,22 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
         working[rng.permutation(outside)[:step]] = True
 
 
+def _step(K: int) -> int:
+    """Return the rows that a working set begins with, and grows by."""
+    return max(200, WORKING_ROWS // (K - 1))
+
+
+def _rare_class_direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
+    """Return a direction that orders one of the rarest classes against all others, and whether it orders all rows."""
+    for k in np.argsort(np.bincount(t, minlength=K), kind="stable")[:RAREST]:
+        found = _direction(Z, (t == k).astype(np.int32), 2)
+        if found is not None:
+            D = np.zeros((K - 1, Z.shape[1]))
+            D[slice(None) if k == 0 else k - 1] = (-1.0 if k == 0 else 1.0) * found[0][0]
+            return D, bool(margins(Z @ D.T, t).min() > SLACK)
+    return None
+
+
 def margins(A: Array, t: Codes) -> Array:
     """Return the margin of each row: the activation of its class minus the largest other one (class 0: zero)."""
     A = np.column_stack([np.zeros(len(A)), A])
@@ -303,7 +326,7 @@ def _linear_program(Z: Array, t: Codes, K: int) -> Array | None:
        price c of a column raised where its |d| is small, so that columns which are not needed drop out.
     """
     C, P = K - 1, Z.shape[1]
-    A = sparse.csr_array(_margin_matrix(Z, t, K))
+    A = _margin_matrix(Z, t, K)
     m = A.shape[0]
     cost = np.concatenate([np.zeros(C * P), -np.ones(m)])  # 1
     bounds = np.concatenate([np.tile([-1e5, 1e5], (C * P, 1)), np.tile([0.0, 1.0], (m, 1))])
@@ -325,19 +348,21 @@ def _linear_program(Z: Array, t: Codes, K: int) -> Array | None:
     return found.reshape(C, P)
 
 
-def _margin_matrix(Z: Array, t: Codes, K: int) -> Array:
+def _margin_matrix(Z: Array, t: Codes, K: int) -> sparse.csr_array:
     """Return the matrix that maps a direction to the margin of every row against every other class."""
-    C, P = K - 1, Z.shape[1]
+    (n, P), C = Z.shape, K - 1
+    row = np.repeat(np.arange(n), C)
+    own = t[row]
+    other = np.tile(np.arange(C), n)
+    other += other >= own
+    order = np.lexsort((row, other, own))
+    row, own, other = row[order], own[order], other[order]
+    entry = np.arange(len(row))[:, None]
     parts = []
-    for k in range(K):
-        inside = Z[t == k]
-        for other in range(K):
-            if other == k:
-                continue
-            A = np.zeros((len(inside), C, P))
-            if k > 0:
-                A[:, k - 1] += inside
-            if other > 0:
-                A[:, other - 1] -= inside
-            parts.append(A.reshape(len(inside), C * P))
-    return np.concatenate(parts)
+    for sign, k in ((1.0, own), (-1.0, other)):
+        inside = k > 0  # class 0 has no weights
+        places = np.broadcast_to(entry[inside], (int(inside.sum()), P))
+        columns = (k[inside, None] - 1) * P + np.arange(P)
+        parts.append((sign * Z[row[inside]].ravel(), places.ravel(), columns.ravel()))
+    values, places, columns = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return sparse.coo_array((values, (places, columns)), shape=(len(row), C * P)).tocsr()
