@@ -18,7 +18,7 @@ import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Certificate
-from oddsmith.solvers.base import DecrementBound, EigenvalueBound, Factor, Objective, ObjectiveValue
+from oddsmith.solvers.base import DecrementBound, Factor, Objective, ObjectiveValue
 
 NEGLIGIBLE = 1e-6
 """Share of the allowed gap below which a gap need not be known any better."""
