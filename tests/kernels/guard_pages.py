@@ -277,7 +277,8 @@ def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     problem.H = problem.g + 8 * P
     parts = (room.put(np.full(P, 2.0)), room.put(np.ones(P)), room.normal(P), room.normal(P), room.zeros(4 * steps))
     print("newton", dtype, layout, f"n={n} P={P} steps={steps}", flush=True)
-    return "newton", NewtonProblem(ctypes.pointer(problem), *parts, int(rng.integers(2)), steps, armijo=1e-4)
+    known = int(rng.integers(2))
+    return "newton", NewtonProblem(ctypes.pointer(problem), *parts, room.maybe(P - 1), known, steps, armijo=1e-4)
 
 
 def column_arrays(room: Room, n: int, count: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.kernels.kernel_cases import LEVELS, laid_out
 
 from oddsmith.block import Block
 from oddsmith.kernels import native
-from oddsmith.kernels.curvature import NewtonSteps, newton_steps
+from oddsmith.kernels.curvature import NewtonSteps, NewtonSums, newton_steps
 
 RATIOS = (0.15, 0.75)
 
@@ -52,6 +52,14 @@ def tables(draw: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_longest_row_is_found_at_the_end(level: str) -> None:
+    table = plain_table()
+    inverse = np.array([4.0, 0.25])
+    found = run(level, table, inverse=inverse)
+    assert found.sums is not None and found.sums.longest == pytest.approx((table["X"] ** 2 @ inverse).max(), rel=1e-13)
+
+
 def run(level: str, table: dict[str, Any], steps: int = 8, small: float = 1e-9, **how: Any) -> NewtonSteps:
     block = Block(table["X"], table["t"], table["s"], table["offset"])
     at = (table["center"], table["units"]), table["prior"], table["w"]
@@ -80,8 +88,15 @@ def test_steps_are_those_of_the_transcription(level: str, table: dict[str, Any])
     np.testing.assert_allclose(found.w, w, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.trace[:, :2], trace[:, :2], rtol=1e-11)
     np.testing.assert_allclose(found.trace[:, 2:], trace[:, 2:], rtol=1e-6, atol=1e-9)
-    if len(found.trace) == found.evaluations < 8:  # it ended because the next decrement is as small as asked
-        assert expected(table, len(trace) + 1)[1][-1, 3] < 1e-7
+    if found.sums is not None:
+        assert found.evaluations == len(found.trace) + 1
+        _, loss, norm, decrement = expected(table, len(trace) + 1)[1][-1]
+        assert found.sums.loss == pytest.approx(loss, rel=1e-11)
+        assert np.linalg.norm(found.sums.gradient) == pytest.approx(norm, rel=1e-6, abs=1e-9)
+        step = np.linalg.solve(found.sums.hessian, found.sums.gradient)
+        assert np.sqrt(step @ found.sums.gradient) == pytest.approx(decrement, rel=1e-5, abs=1e-9)
+        if len(trace) < 8:  # it ended because the next decrement is as small as asked
+            assert decrement < 1e-7
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -97,7 +112,7 @@ def test_sums_that_are_known_are_not_found_again(level: str, table: dict[str, An
     p = 1.0 / (1.0 + np.exp(-a))
     g = Z.T @ (s * (p - table["t"])) + prior[0] * (w - prior[1])
     H = (Z.T * (s * p * (1.0 - p))) @ Z + np.diag(prior[0])
-    known = run(level, table, known=(float(s @ (np.logaddexp(0.0, a) - table["t"] * a)), g, H))
+    known = run(level, table, known=NewtonSums(float(s @ (np.logaddexp(0.0, a) - table["t"] * a)), g, H))
     assert known.evaluations == plain.evaluations - 1 and len(known.trace) == len(plain.trace)
     np.testing.assert_allclose(known.w, plain.w, rtol=1e-9, atol=1e-9)
 

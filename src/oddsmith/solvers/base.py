@@ -196,6 +196,14 @@ class FusedNewton(Protocol):
         """Take up to ``steps`` steps from ``w``, until a decrement of ``small`` is due; None where it cannot."""
 
 
+@runtime_checkable
+class EigenvalueBound(Protocol):
+    """An objective whose prior bounds the eigenvalues of its Hessian."""
+
+    def eigenvalue_bound(self, H: Array) -> float:
+        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
+
+
 class ColumnCurvature(Objective, Protocol):
     """An objective that knows its curvature column by column."""
 
@@ -210,7 +218,7 @@ class ImplicitCurvature(HessianProducts, Protocol):
         """Return a bound of its inverse, or None."""
 
 
-class Subsample(ColumnCurvature, Protocol):
+class Subsample(ColumnCurvature, EigenvalueBound, Protocol):
     """The objective over a part of the rows, scaled up to all of them."""
 
     @property
@@ -223,9 +231,6 @@ class Subsample(ColumnCurvature, Protocol):
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
-
-    def eigenvalue_bound(self, H: Array) -> float:
-        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
         """Return the same lower bound without forming it, or None."""

@@ -77,9 +77,9 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
-    gradients_alone_products: float = 5e7
+    gradients_alone_products: float = 2e7
     """Products from which a fit with a prior ends by gradients, and forms one Hessian, for its standard errors
-    (4,000 × 160: 9.8 → 7.2 ms)."""
+    (4,000 × 160: 9.8 → 7.2 ms; 300 × 300, correlated: 14.6 → 10.9)."""
     deferred_products: float = 2e8
     """Products from which the Hessian of a fit with a prior is formed only on demand: it would take longer than the fit
     (1,000 × 1,000: 160 → 40 ms)."""

@@ -43,8 +43,8 @@ class NewtonProblem(ctypes.Structure):
 
     _fields_ = (
         ("rows", ctypes.POINTER(DenseProblem)),
-        *((name, _P) for name in ("unit", "prior", "mean", "w", "trace")),
-        *((name, _I) for name in ("known", "steps", "done", "evaluations")),
+        *((name, _P) for name in ("unit", "prior", "mean", "w", "trace", "inverse")),
+        *((name, _I) for name in ("known", "steps", "done", "evaluations", "ended")),
         *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
     )
 

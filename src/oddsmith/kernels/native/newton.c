@@ -11,7 +11,8 @@ typedef struct {
     dense_problem *rows;                 /* W and b are written, g and H are sums */
     const double *unit, *prior, *mean;   /* P each: units of the weights, precisions of the prior and its mean */
     double *w, *trace;                   /* P: the start, and the end; four numbers for each step taken */
-    int64_t known, steps, done, evaluations; /* whether the sums at the start are; the most steps; results */
+    const double *inverse;               /* m, or NULL: to find the longest row at the end */
+    int64_t known, steps, done, evaluations, ended; /* whether the sums at the start are; the most steps; results */
     double small, armijo, rounding;      /* the decrement to end at; as in a line search */
     double least, most;                  /* ratios of squared decrements that are those of separated classes */
 } newton_problem;
@@ -71,7 +72,8 @@ static double objective(const newton_problem *q) {
 }
 
 /* Take steps until the next evaluation is likely to be the last, or a step cannot be taken. Returns 0, 1 if memory is
-   short. A step's trace: objective, loss of the rows, norm of the gradient, decrement. */
+   short. A step's trace: objective, loss of the rows, norm of the gradient, decrement. If `ended`, the sums are those at
+   the end. */
 EXPORT int NAME(newton)(newton_problem *q) {
     dense_problem *p = q->rows;
     const int64_t P = p->m + 1;
@@ -81,8 +83,8 @@ EXPORT int NAME(newton)(newton_problem *q) {
     double *column = arena_take(&memory, 8 * P);
     double before = 0.0, slope = 0.0;
     int alike = 0;
-    q->done = q->evaluations = 0;
-    while (q->done < q->steps) {
+    q->done = q->evaluations = q->ended = 0;
+    while (!q->ended) {
         const int summed = q->known ? 1 : evaluate(q);
         const double value = objective(q), last = slope;
         q->known = 0;
@@ -100,8 +102,14 @@ EXPORT int NAME(newton)(newton_problem *q) {
         trace[0] = before = value, trace[1] = p->value, trace[2] = __builtin_sqrt(norm2), trace[3] = __builtin_sqrt(slope);
         for (int64_t j = 0; j < P; j++) from[j] = q->w[j], q->w[j] -= step[j];
         alike = slope > q->least * last && slope < q->most * last ? alike + 1 : 0;
-        if (last > 0.0 && trace[3] / last * slope <= q->small) break; /* decrements square from step to step */
-        if (alike > 2 && q->done > 4) break;
+        const int near = last > 0.0 && trace[3] / last * slope <= q->small; /* decrements square from step to step */
+        q->ended = near || (alike > 2 && q->done > 4) || q->done == q->steps;
+    }
+    if (q->ended) {
+        p->inverse = q->inverse;
+        q->ended = evaluate(q);
+        for (int64_t i = 0; i < P; i++)
+            for (int64_t j = 0; j < i; j++) p->H[j * P + i] = p->H[i * P + j];
     }
     free(memory.memory);
     return 0;
