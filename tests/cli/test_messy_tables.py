@@ -1,5 +1,6 @@
 """Tables as spreadsheets write them, from the command line: what is recognised is said, and holds for later files."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,51 @@ def test_help_cuts_no_description(run: Any) -> None:
 def test_there_is_a_lecture_on_separation(run: Any) -> None:
     said = run("lecture", "separation", "--no-open").out
     assert "38. Separated classes" in said and "does it hold the answer?" in said
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_what_is_said_about_a_file_holds_against_what_the_fit_has_seen(run: Any, how: tuple[str, ...]) -> None:
+    """A model of decimal commas predicts a file of decimal points, if that is said, and advises to say so."""
+    Path("t.csv").write_bytes(EXPORT.encode("latin-1"))
+    assert run(*FIT, *how).code == 0
+    assert run("predict", "m.odds", "t.csv", *how, "-o", "expected.parquet").code == 0
+    table = csv.read_csv("t.csv", csv.ReadOptions(encoding="latin-1"), csv.ParseOptions(delimiter=";"))
+    points = table.set_column(0, "Größe", pa.array(SIZE)).set_column(1, "Umsatz", pa.array(PRICE))
+    csv.write_csv(points, "points.csv")
+    said = run("predict", "m.odds", "points.csv", *how, "-o", "p.parquet")
+    assert said.code == 1 and "If this file has '.' as its decimal sign, pass --decimal '.'." in said.err
+    assert run("predict", "m.odds", "points.csv", "--decimal", ".", *how, "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet").equals(parquet.read_table("expected.parquet"))
+    if not how:
+        assert run("evaluate", "m.odds", "points.csv", "-t", "verkauft", "--decimal", ".").code == 0
+
+
+def test_numbers_in_json_need_not_be_text_as_in_the_fit(run: Any) -> None:
+    Path("t.csv").write_bytes(EXPORT.encode("latin-1"))
+    assert run(*FIT).code == 0
+    assert run("predict", "m.odds", "t.csv", "-o", "expected.parquet").code == 0
+    rows = [line.split(";") for line in EXPORT.splitlines()[1:]]
+    facts = [{"Größe": x, "Umsatz": y, "Ort": r[2], "Tag": r[3]} for x, y, r in zip(SIZE, PRICE, rows, strict=True)]
+    Path("t.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in facts))
+    assert run("predict", "m.odds", "t.jsonl", "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet").equals(parquet.read_table("expected.parquet"))
+
+
+def test_plain_numbers_in_json_are_predicted(run: Any) -> None:
+    """Columns of plain numbers have no type of their own before they are read."""
+    csv.write_csv(pa.table({"size": SIZE, "price": PRICE, "sold": SOLD}), "t.csv")
+    assert run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").code == 0
+    facts = [{"price": y, "size": x} for x, y in zip(SIZE, PRICE, strict=True)]
+    Path("t.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in facts))
+    for name in ("t.csv", "t.jsonl"):
+        assert run("predict", "m.odds", name, "-o", f"{name}.parquet").code == 0
+    assert parquet.read_table("t.jsonl.parquet").equals(parquet.read_table("t.csv.parquet"))
+    Path("t.jsonl").write_text("")
+    said = run("predict", "m.odds", "t.jsonl", "-o", "none.parquet")
+    assert said.code == 1 and "has no rows" in said.err
+
+
+def test_target_and_columns_that_are_not_there_are_asked_for_by_option(run: Any) -> None:
+    csv.write_csv(pa.table({"size": SIZE, "sold": SOLD}), "t.csv")
+    assert "Name it with --target" in run("fit", "t.csv", "--formula", "~ size", "-o", "m.odds").err
+    assert "No columns are left" in run("fit", "t.csv", "-t", "sold", "--ignore", "size", "-o", "m.odds").err

@@ -159,19 +159,26 @@ def _arrow_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[
 def _json_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     from pyarrow import json as arrow_json
 
-    stream, rest = _open_stream(file), b""
-    parsing = arrow_json.ParseOptions()
+    stream, rest, known = _open_stream(file), b"", pa.schema([])
     if types is not None:
+        # What was a number or a date in text may be itself here.
         texts = {name: pa.string() for name, kind in types.items() if isinstance(kind, TextFormat)}
-        schema = pa.schema([(name, texts.get(name, kind)) for name, kind in types.items() if kind is not None])
-        parsing = arrow_json.ParseOptions(explicit_schema=schema)
-        yield schema.empty_table()
+        loose = [name for name, kind in types.items() if isinstance(kind, TextFormat) and kind.kind != "levels"]
+        known = pa.schema(
+            [(name, texts.get(name, kind)) for name, kind in types.items() if kind is not None and name not in loose]
+        )
+    parsing = arrow_json.ParseOptions(explicit_schema=known) if types is not None else arrow_json.ParseOptions()
+    empty = True
     while chunk := stream.read(BYTES):
         lines, _, rest = (rest + chunk).rpartition(b"\n")
         if lines.strip():
+            empty = False
             yield arrow_json.read_json(io.BytesIO(lines), parse_options=parsing)
     if rest.strip():
         yield arrow_json.read_json(io.BytesIO(rest), parse_options=parsing)
+    elif empty and types is not None:
+        fields = {**dict.fromkeys(types, pa.string()), **{field.name: field.type for field in known}}
+        yield pa.schema(list(fields.items())).empty_table()
 
 
 def _chosen(names: list[str], wanted: Wanted) -> list[str] | None:

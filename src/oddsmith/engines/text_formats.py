@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -155,6 +155,19 @@ class TextFormat:
         return (
             "booleans" if self.kind == "boolean" else " ".join(["dates", *(["by", ", ".join(parts)] if parts else [])])
         )
+
+    def with_decimal(self, decimal: str | None) -> TextFormat:
+        """Return the format of the same numbers with another decimal sign; None changes nothing.
+
+        >>> price = TextFormat(kind="number", currency="€", decimal=",", thousands=".", example="1.654,60 €")
+        >>> str(price.with_decimal("."))
+        "money ('1,654.60 €')"
+        """
+        if self.kind != "number" or decimal is None or decimal == self.decimal:
+            return self
+        thousands = self.decimal if self.thousands == decimal else self.thousands
+        example = self.example.translate(str.maketrans(self.decimal + decimal, decimal + self.decimal))
+        return replace(self, decimal=decimal, thousands=thousands, example=example)
 
     def describe_error(self, name: str, text: str, where: str) -> str:
         """Return the error message for a value that breaks the format.

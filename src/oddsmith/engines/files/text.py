@@ -178,7 +178,8 @@ class TextTable(TableFile):
     def with_types(self, types: Expected) -> TextTable:
         """Return the file with columns read as these types, or by these formats (None: see `FileParts.with_types`)."""
         known = (types.keys() & set(self.schema.names)) - self.fixed
-        given = {name: expected for name in known if isinstance(expected := types[name], TextFormat)}
+        decimal = self.given.decimal  # what was said about this file, not about those of the fit
+        given = {name: one.with_decimal(decimal) for name in known if isinstance(one := types[name], TextFormat)}
         expected = {name: given[name].type if name in given else types[name] for name in known}
         own = {field.name: field.type for field in self.schema}
         refined = {name: refine_type(expected[name], type_) if name in known else type_ for name, type_ in own.items()}
@@ -316,7 +317,7 @@ class TextTable(TableFile):
             if broken is not None:
                 rows = formats.numbered_rows(self.dialect.recode(text), self.delimiter, line)
                 where = formats.line_of(rows, self.schema.names.index(name), broken)
-                raise self._error(format_.describe_error(name, broken, where))
+                raise self._error(f"{format_.describe_error(name, broken, where)}{_other_decimal(format_, broken)}")
             table = table.set_column(names.index(name), name, values)
         return table
 
@@ -371,3 +372,12 @@ def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearr
 
 def _count_lines(text: Text) -> int:
     return text.count(b"\n") or text.count(b"\r")
+
+
+def _other_decimal(format_: TextFormat, text: str) -> str:
+    """Return the advice for a number that is written with the other decimal sign; empty for other texts."""
+    other = {",": ".", ".": ","}[format_.decimal]
+    changed = format_.with_decimal(other)
+    if changed is format_ or changed.parse(pa.array([text]))[1] is not None:
+        return ""
+    return f" If this file has {other!r} as its decimal sign, pass decimal={other!r}."
