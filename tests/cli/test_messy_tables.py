@@ -211,3 +211,13 @@ def test_target_and_columns_that_are_not_there_are_asked_for_by_option(run: Any)
     csv.write_csv(pa.table({"size": SIZE, "sold": SOLD}), "t.csv")
     assert "Name it with --target" in run("fit", "t.csv", "--formula", "~ size", "-o", "m.odds").err
     assert "No columns are left" in run("fit", "t.csv", "-t", "sold", "--ignore", "size", "-o", "m.odds").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_decimal_points_that_were_asked_for_leave_commas_text(run: Any, how: tuple[str, ...]) -> None:
+    """In memory and in pieces alike: no column is called text at first and recognised as numbers then."""
+    rows = "".join(f"{x:.2f};{sold}\n" for x, sold in zip(SIZE, SOLD, strict=True))
+    Path("t.csv").write_text("size;sold\n" + rows.replace(".", ","))
+    ended = run("fit", "t.csv", "-t", "sold", "--prior", 1, "--decimal", ".", *how, "-o", "m.odds")
+    assert ended.code == 0 and "'size' holds text" in ended.err and "'size' as numbers" not in ended.err
+    assert len(oddsmith.load("m.odds").design_.get_feature_names_out()) == len(set(SIZE.tolist())) - 1

@@ -59,8 +59,10 @@ def recognise(X: Any, y: object = None) -> tuple[Any, dict[str, TextFormat]]:
     table = as_table(X)
     if table is None:
         return X, {}
-    known = _attached(arrow_table(table))
-    found = find_formats(X, y, known)
+    arrow = arrow_table(table)
+    known = _attached(arrow)
+    was_text = arrow is not None and DIALECT in (arrow.schema.metadata or {})  # whoever read it has looked
+    found = {} if was_text else find_formats(X, y, known)
     if not found:
         return X, known
     warnings.warn(describe(found), FormatWarning, stacklevel=caller_level())
@@ -133,7 +135,7 @@ def attach(table: pa.Table, formats: Formats, plain: Formats, dialect: str = "")
             if place >= 0:
                 field = table.schema.field(place).with_metadata({key: json.dumps(asdict(format_)).encode()})
                 table = table.set_column(place, field, table.column(place))
-    return table.replace_schema_metadata({DIALECT: dialect.encode()}) if dialect else table
+    return table.replace_schema_metadata({DIALECT: dialect.encode()})
 
 
 def attached_note(table: pa.Table) -> str:

@@ -221,7 +221,8 @@ def _with_all_classes(splits: list[Split], source: MemorySource) -> list[Split]:
         lacking = np.flatnonzero(np.bincount(counts[train], minlength=source.K + 1)[: source.K] == 0)
         if len(lacking):
             raise InvalidInputError(
-                f"The training rows of fold {k} hold none of class number {lacking[0]}. Give cv= folds that do, or use "
-                "scale='evidence'."
+                f"The training rows of fold {k} hold none of class number {lacking[0]} (in order, from 0), which has "
+                f"{int((counts == lacking[0]).sum())} rows in all. Leave out a class that rare, give cv= folds that "
+                "have all classes, or give the scale as a number."
             )
     return splits
