@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from scipy import sparse
 from tests.likelihood.traces import table
@@ -30,6 +32,7 @@ from oddsmith.likelihood.separation_search import (
 )
 from oddsmith.links import LINKS
 from oddsmith.rows import CodeRows, SplitRows
+from oddsmith.solvers import TruncatedNewton
 
 
 @pytest.mark.parametrize(("n", "sampled"), [(16_000, False), (16_001, True)])
@@ -314,3 +317,21 @@ def test_three_thousand_columns_are_solved_for_together(columns: int, solved: bo
             TwoClassDescent._solve_support(stub, *given)
     else:
         assert TwoClassDescent._solve_support(stub, *given) == 0.25
+
+
+def test_a_fit_without_a_hessian_goes_on_without_one() -> None:
+    """More columns than a Hessian is formed of, and few rows: the classes are separated, and the fit goes on."""
+    X = np.random.default_rng(0).normal(size=(60, 2600))
+    with pytest.warns(SeparationWarning, match="completely separated"):
+        model = LogisticRegression().fit(X, np.arange(60) % 2)
+    assert isinstance(model.plan_.solver, TruncatedNewton) and model.score(X, np.arange(60) % 2) == 1.0
+
+
+def test_two_large_factors_without_a_prior_form_no_hessian() -> None:
+    rng = np.random.default_rng(0)
+    levels = {name: rng.integers(0, 2000, 8000).astype(str) for name in ("a", "b")}
+    frame, y = pandas.DataFrame({**levels, "x": rng.normal(size=8000)}), rng.integers(0, 2, 8000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegression().fit(frame, y)
+    assert isinstance(model.plan_.solver, TruncatedNewton) and not model.certificate_.optimum_exists

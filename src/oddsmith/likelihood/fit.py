@@ -389,7 +389,8 @@ def _check_scale(scale: Array, problem: Problem) -> None:
 
 def resume(problem: Problem, fit: LikelihoodFit) -> LikelihoodFit:
     """Go on with a Newton fit that stopped because it looked like separation and was not."""
-    solver = TruncatedNewton() if problem.solver == "truncated-newton" else Newton()
+    no_hessian = problem.solver == "truncated-newton" or isinstance(fit.plan.solver, TruncatedNewton)
+    solver = TruncatedNewton() if no_hessian else Newton()
     start = (fit.coef, fit.intercept)
     return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
 
