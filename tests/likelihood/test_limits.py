@@ -329,8 +329,8 @@ def test_a_fit_without_a_hessian_goes_on_without_one() -> None:
 
 def test_two_large_factors_without_a_prior_form_no_hessian() -> None:
     rng = np.random.default_rng(0)
-    levels = {name: rng.integers(0, 2000, 8000).astype(str) for name in ("a", "b")}
-    frame, y = pandas.DataFrame({**levels, "x": rng.normal(size=8000)}), rng.integers(0, 2, 8000)
+    levels = {name: rng.integers(0, 4000, 12_000).astype(str) for name in ("a", "b")}
+    frame, y = pandas.DataFrame({**levels, "x": rng.normal(size=12_000)}), rng.integers(0, 2, 12_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegression().fit(frame, y)

@@ -32,6 +32,7 @@ SLACK = 1e-6  # A margin below this is none, in units in which those that the pr
 REWEIGHTINGS = 4
 LARGE_PROGRAM, LARGEST_PROGRAM = 5_000, 15_000
 """Margins (rows × other classes) beyond which classes are tried one by one first, and beyond which only they are."""
+MANY_COLUMNS = 2500  # Columns beyond which no program is solved after a fit: a factor of theirs alone takes minutes.
 RAREST = 50  # Classes that are tried one by one.
 POSITIVE = 1e-5  # A margin above this, of directions no longer than 1e5, is more than the program's rounding.
 
@@ -185,12 +186,14 @@ def separating_direction(
     """Return a direction that orders all rows, K−1 × (1 + columns), and whether completely; None if there is none.
 
     ``weights`` from a fit (coefficients and intercepts against class 0) may decide at once: if they order every row,
-    the separation is complete, and large problems need no linear program. After a fit, the program of very many classes
-    is not solved: it takes minutes.
+    the separation is complete, and large problems need no linear program. After a fit, the programs of very many
+    classes or columns are not solved: they take minutes.
     """
     if weights is not None and rows.shape[0] * rows.shape[1] * (K - 1) > SMALL_PROGRAM:
         if margins(rows @ weights[0].T + weights[1], t).min() > 0.0:
             return np.column_stack([weights[1], weights[0]]), True
+        if rows.shape[1] > MANY_COLUMNS:
+            return None
     frame = _scale_columns(rows, fit_intercept)
     margins_at_first = min(len(t), _step(K)) * (K - 1)
     found = _rare_class_direction(frame.Z, t, K) if margins_at_first > LARGE_PROGRAM else None
