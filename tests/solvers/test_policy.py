@@ -271,7 +271,7 @@ def gradients_before_hessian(_: float) -> int:
     stub: Any = SimpleNamespace(evaluate=evaluate, size=100_000, shape=(1, 2), passes=0)
     stub.column_curvature = lambda: (np.eye(1), np.zeros(2))
     with pytest.raises(StoppedError):
-        diagonal_lbfgs.DiagonalLBFGS().minimise(stub, np.zeros(2), tol=1e-8, max_iter=200)
+        diagonal_lbfgs.DiagonalLBFGS().minimise(stub, np.zeros(2), tol=1e-8, max_iter=1000)
     return len(seen)
 
 
