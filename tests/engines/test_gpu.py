@@ -311,8 +311,10 @@ t, W, some = torch.randint(0, 2, (90,)).to(torch.uint8), torch.randn(3, 20).doub
 def sums(exact, rows, centred):
     B = torch.full((90 if rows is None else 45, 24), 7.0, dtype=torch.float64 if exact else torch.float32)
     asked = {"exact": exact, "longest": True, "rows": rows}
-    two = logistic.logistic_sums(X, t, s, w, b[:1], c, c, B=B, **asked)
-    plain = logistic.logistic_sums(X, t, s, w, b[:1], c, c, centred=centred, **asked)
+    at = logistic.point(w, b[:1], c, c)
+    two = logistic.logistic_sums(X, t, s, at, B=B, **asked)
+    plain = logistic.logistic_sums(X, t, s, at, centred=centred, **asked)
+    plain = plain if centred else logistic.take_off_center(plain, c, float((c * c).norm()))
     loss, gradient = softmax.softmax_sums(X, t, s, rows, W, b, c, c, precision=2 if exact else 1)
     return torch.cat([two, plain[:1], plain[2:], B.double().ravel(), loss[None], gradient.ravel()]), plain[1]
 for exact, rows, centred in ((True, None, True), (False, None, False), (True, some, False), (False, some, True)):

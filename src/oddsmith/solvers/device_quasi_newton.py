@@ -48,11 +48,21 @@ class DevicePasses(Protocol):
     def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives."""
 
+    def begin(self, x: Array, *, exact: bool = False) -> Any:
+        """Let the device evaluate value and gradient; nothing waits for it."""
+
+    def end(self, begun: Any, factor: AnyFactor) -> tuple[ObjectiveValue, Array]:
+        """Return what was begun: value and gradient, and the step that a factor gives."""
+
     def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, nearly."""
 
     def lower_hessian(self, x: Array) -> Any:
-        """Return a lower bound of the Hessian of all rows: each of these counts once."""
+        """Return a lower bound of the Hessian of all rows, on the device: each of these counts once."""
+
+    @property
+    def few(self) -> bool:
+        """Whether matrices are factored in memory."""
 
     def to_device(self, values: Array) -> Any:
         """Return a vector on the device."""
@@ -72,12 +82,25 @@ class TensorCertificate:
     objective: OnDevice
     sample: DevicePasses
     tol: float
+    ahead: tuple[Array, Any, ShiftedFactor | None] | None = field(default=None, init=False)
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
-    @property
-    def fraction(self) -> float:
-        """The share of all rows' weight that the subsample has."""
-        return self.sample.fraction
+    def rows_for(self, decrement: float, e: ObjectiveValue) -> int | None:
+        """Return how many rows certify a point near e with such a decrement, or None if that is too many."""
+        settings, f = policy.POLICY, self.sample
+        least, most = settings.device_certificate_rows[not f.few]
+        share = settings.device_certificate_margin * decrement**2 / (2.0 * e.allowed_gap(self.tol))
+        rows = int(share * f.n_rows / f.fraction)
+        return None if rows > min(most * f.size, f.n_rows) else min(f.n_rows, max(rows, least * f.size))
+
+    def begin(self, x: Array, g: Any, rows: int) -> None:
+        """Let the device compute the curvature of some rows at a point with gradient g there, likely a certified one.
+
+        Of few weights, matrices are factored in memory, where the gradient is.
+        """
+        H = self.sample.thinned(rows).lower_hessian(x)
+        first = None if self.sample.few else ShiftedFactor.of(H, policy.POLICY.device_shifts[0], g)
+        self.ahead = x, H, first
 
     def at(self, e: ObjectiveValue) -> Certificate:
         """Return the certificate of a point: a Hessian of the subsample, no pass."""
@@ -88,20 +111,22 @@ class TensorCertificate:
     def _certify(self, e: ObjectiveValue) -> Certificate:
         """Bound the gap by the Hessian H less θ of its diagonal, for smaller and smaller θ, until one is good enough.
 
-        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement. A small H
-        is in memory, and its smallest eigenvalue is known.
+        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement.
         """
-        H = self.sample.lower_hessian(e.w)
-        if isinstance(H, np.ndarray):
-            return replace(certify(self.objective, e, self.tol, factor_spd(H)), condition=np.nan)
-        g, limit, gap = self.sample.to_device(e.gradient), e.allowed_gap(self.tol), np.inf
-        for theta in policy.POLICY.device_shifts:
-            shifted = ShiftedFactor.of(H, theta)
-            square, definite = shifted.factor.squared_norm(g)
-            if not (definite and shifted.smallest > 0.0 and math.isfinite(square)):
+        f, settings, limit, gap = self.sample, policy.POLICY, e.allowed_gap(self.tol), np.inf
+        g = e.gradient if f.few else f.to_device(e.gradient)
+        if self.ahead is None or self.ahead[0] is not e.w:
+            self.begin(e.w, g, settings.device_certificate_rows[not f.few][1] * f.size)
+        assert self.ahead is not None
+        _, H, first = self.ahead
+        H = H.cpu().numpy() if f.few else H
+        for k, theta in enumerate(settings.device_shifts):
+            shifted = first if k == 0 and first is not None else ShiftedFactor.of(H, theta, g)
+            square, smallest = shifted.bound()
+            if not smallest > 0.0:
                 continue
-            noise = self.objective.rounding * math.sqrt(len(e.w) / shifted.smallest)
-            rho = self.objective.self_concordance / math.sqrt(shifted.smallest)
+            noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
+            rho = self.objective.self_concordance / math.sqrt(smallest)
             gap = min(gap, gap_bound(math.sqrt(square) + noise, rho))
             if gap <= limit or 0.5 * square > limit:
                 break
@@ -166,8 +191,7 @@ class QuasiNewtonOnTensors:
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        rows = policy.POLICY.device_certificate_rows[f.size > policy.POLICY.many_weights] * f.size
-        certificate = TensorCertificate(objective=objective, sample=sample.thinned(rows), tol=tol)
+        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
         e = self._on_all_rows(f, *start, certificate, recorder, max_iter)
         if self.polish:
             return polished(objective, e, recorder, tol, max_iter)  # 4
@@ -183,24 +207,26 @@ class QuasiNewtonOnTensors:
         found: tuple[Array, AnyFactor] | None = None
         for k, rows in enumerate(sizes):
             part = sample if rows == sizes[-1] else sample.thinned(rows)
-            found = self._on_sample(part, x if found is None else found[0], recorder, first=k == 0)
+            known = found[1] if found is not None and not sample.few and rows != sizes[-1] else None
+            found = self._on_sample(part, x if found is None else found[0], recorder, known, first=k == 0)
             if found is None:
                 break
         return found
 
     def _on_sample(
-        self, f: DevicePasses, x: Array, recorder: Recorder, *, first: bool
+        self, f: DevicePasses, x: Array, recorder: Recorder, known: AnyFactor | None, *, first: bool
     ) -> tuple[Array, AnyFactor] | None:
         """Return about the minimiser over a subsample, and the factor of the last Hessian on the way.
 
-        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do. Only on
-        the first subsample a step is checked: on others one Newton step ends near enough, mostly.
+        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do, and on
+        the subsample that follows: a ``known`` factor. Only on the first subsample a Newton step is checked: on others
+        one ends near enough, mostly.
         """
         settings = policy.POLICY
         error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
-        steps, before, decrement = None, None, math.inf
+        steps, before, decrement = None if known is None else Steps(known), None, math.inf
         for _ in range(settings.sample_iterations):
-            earlier, kept = decrement, steps is not None and f.size > settings.many_weights
+            earlier, kept = decrement, steps is not None and not f.few
             if steps is None or not kept:
                 e, p, factor = f.newton(x)
                 steps = Steps(factor)
@@ -215,7 +241,8 @@ class QuasiNewtonOnTensors:
             before, x = e, x - steps.direction(x, e.gradient, p)
             # Newton's method squares the error; a Hessian of another point only takes a part off it.
             ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
-            if decrement <= error or (not first and not kept and ahead <= error):
+            near = decrement <= settings.device_known_error * error if known is not None else ahead <= error and not kept
+            if decrement <= error or (near and not first):
                 recorder.add_subsample(e, f"Newton on {f.n_rows:,} rows")
                 return x, steps.factor
             if kept and decrement > 0.5 * earlier:
@@ -232,20 +259,26 @@ class QuasiNewtonOnTensors:
         max_iter: int,
     ) -> ObjectiveValue:
         """Return the end of L-BFGS on all rows (steps 2 and 3); an iteration waits for the device once."""
-        settings, tol = policy.POLICY, certificate.tol
+        settings = policy.POLICY
         gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
-        steps, exact, before = Steps(factor), False, None
+        steps, before, decrement, rows = Steps(factor), None, math.inf, None
         for _ in range(min(settings.full_iterations, max_iter) + 1):
-            e, p = f.evaluate(x, factor, exact=exact)
+            begun = f.begin(x, exact=rows is not None)
+            if rows is not None:
+                certificate.begin(x, begun.gradient, rows)  # behind the pass, which is waited for next
+            e, p = f.end(begun, factor)
             if before is not None and not e.value <= before.value + 1e-7 * abs(before.value):
                 x = before.w + 0.25 * (x - before.w)  # the step went too far
                 continue
             recorder.add(e, 1.0)
             square = float(e.gradient @ p)
-            needed = math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction)
-            decrement = math.sqrt(max(square, 0.0))
-            if not math.isfinite(square) or (exact and decrement <= 1.2 * needed and certificate.at(e).converged):
+            earlier, decrement = decrement, math.sqrt(max(square, 0.0))
+            if not math.isfinite(square):
                 break
-            exact = exact or decrement * gain <= needed  # the next point is likely to be certified
+            exact, ratio = rows is not None, gain if math.isinf(earlier) else max(0.3 * gain, decrement / earlier)
+            if exact and certificate.rows_for(decrement, e) is not None and certificate.at(e).converged:
+                break
+            following = certificate.rows_for(decrement * ratio, e)  # the next point is likely to be certified
+            rows = following or rows
             before, x = e, x - steps.direction(x, e.gradient, p)
         return before if before is not None and not math.isfinite(e.value) else e
