@@ -303,7 +303,7 @@ def test_kernels_in_triton_equal_the_products_of_pytorch() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     script = """
 import torch
-from oddsmith.kernels.device import logistic, softmax
+from oddsmith.kernels.device import logistic, softmax, steps
 torch.manual_seed(0)
 X, s = torch.randn(90, 20) + 0.5, torch.randint(0, 3, (90,)).double()
 w, c, b = torch.randn(20).double(), torch.full((20,), 0.5).double(), torch.ones(3).double()
@@ -326,6 +326,17 @@ for exact, rows, centred in ((True, None, True), (False, None, False), (True, so
         module.has_triton = kept
     assert (fused - plain).abs().max() < (1e-5 if exact else 1e-4), (fused - plain).abs().max()
     assert bound >= longest * (1 - 1e-6)
+def stepped(paired):
+    torch.manual_seed(1)
+    P, r = 5, lambda n: torch.rand(n).double() + 0.1
+    at, known, before, log, G = r(4 * P - 1 + P), r(2 * P), r(4 * P), torch.zeros(6).double(), torch.randn(8, 8)
+    steps.take_step(r(P + 2), r(P), r(P), torch.zeros(1), at, known, before, log, 2.0, paired=paired)
+    return torch.cat([at, before, log, steps.complete_hessian(G, known[P:], 3.0).ravel()])
+for paired in (False, True):
+    fused = stepped(paired)
+    steps.has_triton, kept = (lambda X: False), steps.has_triton
+    assert torch.allclose(fused, stepped(paired), rtol=1e-9), paired
+    steps.has_triton = kept
 print("equal")
 """
     done = subprocess.run(

@@ -73,6 +73,12 @@ class DeviceLogistic:
         """Where sums are computed."""
         return self.source.device
 
+    def walk(self, x: Array) -> Any:
+        """Return a walk from a point, whose steps on subsamples the device takes by itself; None if it cannot."""
+        from oddsmith.likelihood.device_walk import DeviceWalk
+
+        return DeviceWalk.from_point(self, x)
+
     def subsample(self, rows: int, seed: int) -> DeviceLogistic:
         """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
         return self._over(self.source.subsample(rows, seed))
@@ -94,9 +100,10 @@ class DeviceLogistic:
         """Return value and gradient, and the step that a factor gives: one pass, in float64 or float32."""
         return self.end(self.begin(x, exact=exact), factor)
 
-    def begin(self, x: Array, *, exact: bool = False) -> Begun:
-        """Let the device evaluate value and gradient; nothing waits for it."""
-        here, longest, sums = self._upload(x), self.state.max_row_norm2 is None, None
+    def begin(self, x: Array, at: Tensor | None = None, *, exact: bool = False) -> Begun:
+        """Let the device evaluate value and gradient; nothing waits for it. ``at`` is the point there, if it has it."""
+        here = self._upload(x) if at is None else Begun(x, 0.0, x, at)
+        longest, sums = self.state.max_row_norm2 is None, None
         for block in self.source.blocks():
             part = self._sums(block, here.at, exact=exact, longest=longest)
             sums = part if sums is None else _added(sums, part)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from oddsmith.numerics import Array, factor_spd
-from oddsmith.records import Certificate
+from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify, gap_bound
@@ -38,6 +38,9 @@ class DevicePasses(Protocol):
     @property
     def fraction(self) -> float:
         """The share of it that these rows have."""
+
+    def walk(self, x: Array) -> Any:
+        """Return a walk from a point, whose steps on subsamples the device takes by itself; None if it cannot."""
 
     def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
@@ -82,11 +85,11 @@ class TensorCertificate:
     objective: OnDevice
     sample: DevicePasses
     tol: float
-    ahead: tuple[Array, Any, ShiftedFactor | None] | None = field(default=None, init=False)
+    ahead: tuple[Array, int, Any, ShiftedFactor | None] | None = field(default=None, init=False)
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
     def rows_for(self, decrement: float, e: ObjectiveValue) -> int | None:
-        """Return how many rows certify a point near e with such a decrement, or None if that is too many."""
+        """Return how many rows certify a point near e with such a decrement, or None if these are too many."""
         settings, f = policy.POLICY, self.sample
         least, most = settings.device_certificate_rows[not f.few]
         share = settings.device_certificate_margin * decrement**2 / (2.0 * e.allowed_gap(self.tol))
@@ -100,29 +103,38 @@ class TensorCertificate:
         """
         H = self.sample.thinned(rows).lower_hessian(x)
         first = None if self.sample.few else ShiftedFactor.of(H, policy.POLICY.device_shifts[0], g)
-        self.ahead = x, H, first
+        self.ahead = x, rows, H, first
 
-    def at(self, e: ObjectiveValue) -> Certificate:
-        """Return the certificate of a point: a Hessian of the subsample, no pass."""
+    def at(self, e: ObjectiveValue, rows: int | None = None) -> Certificate:
+        """Return the certificate of a point: a Hessian of the subsample, no pass.
+
+        It is that of ``rows`` rows (by default, as many as may be) unless that of others was begun, and certifies.
+        """
         if self.last is None or self.last[0] is not e:
-            self.last = e, self._certify(e)
+            f, begun = self.sample, self.ahead is not None and self.ahead[0] is e.w
+            rows = policy.POLICY.device_certificate_rows[not f.few][1] * f.size if rows is None else rows
+            if begun:
+                self.last = e, self._certify(e)
+            if not begun or (not self.last[1].converged and rows > self.ahead[1]):
+                self.begin(e.w, self._gradient(e), rows)
+                self.last = e, self._certify(e)
         return self.last[1]
+
+    def _gradient(self, e: ObjectiveValue) -> Any:
+        """Return the gradient where matrices are factored."""
+        return e.gradient if self.sample.few else self.sample.to_device(e.gradient)
 
     def _certify(self, e: ObjectiveValue) -> Certificate:
         """Bound the gap by the Hessian H less θ of its diagonal, for smaller and smaller θ, until one is good enough.
 
         A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement.
         """
-        f, settings, limit, gap = self.sample, policy.POLICY, e.allowed_gap(self.tol), np.inf
-        g = e.gradient if f.few else f.to_device(e.gradient)
-        if self.ahead is None or self.ahead[0] is not e.w:
-            self.begin(e.w, g, settings.device_certificate_rows[not f.few][1] * f.size)
         assert self.ahead is not None
-        _, H, first = self.ahead
-        H = H.cpu().numpy() if f.few else H
+        settings, limit, gap, (_, _, H, first) = policy.POLICY, e.allowed_gap(self.tol), np.inf, self.ahead
+        H = H.cpu().numpy() if self.sample.few else H
         for k, theta in enumerate(settings.device_shifts):
-            shifted = first if k == 0 and first is not None else ShiftedFactor.of(H, theta, g)
-            square, smallest = shifted.bound()
+            known = first if k == 0 else None
+            square, smallest = (known or ShiftedFactor.of(H, theta, self._gradient(e))).bound()
             if not smallest > 0.0:
                 continue
             noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
@@ -187,7 +199,7 @@ class QuasiNewtonOnTensors:
         f: DevicePasses = objective.on_device()
         sizes = device_sizes(f.n_rows, f.size, policy.POLICY)
         sample = f.subsample(sizes[-1], self.seed)
-        start = self._start(sample, sizes, w, recorder)  # 1
+        start = self._walked(f, sample, sizes, w, recorder) or self._start(f, sample, sizes, w, recorder)  # 1
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
@@ -200,18 +212,66 @@ class QuasiNewtonOnTensors:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
+    def _walked(
+        self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> tuple[ObjectiveValue, Array, AnyFactor] | None:
+        """As `_start`, by steps whose number is fixed beforehand; None unless each of them was good enough.
+
+        A Newton step on the first subsample and a step with its Hessian, two such steps on the next one, and a Newton
+        step on the last.
+        """
+        walk = None if WEIGHTS in recorder.columns else f.walk(x)
+        if walk is None:
+            return None
+        parts, ends = [], []
+        for k, rows in enumerate(sizes):
+            parts.append(sample if rows == sizes[-1] else sample.thinned(rows))
+            last = k > 0 and rows == sizes[-1]
+            for take in [walk.newton] if last else [walk.newton if k == 0 else walk.step, walk.step]:
+                take(parts[-1])
+            ends.append(walk.steps)
+        e, p, factor, log = walk.end()
+        if not self._good(parts, ends, log) or not (math.isfinite(e.value) and np.isfinite(p).all()):
+            return None
+        for part, end in zip(parts, ends, strict=True):
+            loss, penalty, square = log[end - 1, :3]
+            at = ObjectiveValue(w=x, value=loss + penalty, log_likelihood=-loss, gradient=np.array([math.sqrt(square)]))
+            recorder.add_subsample(at, f"Newton on {part.n_rows:,} rows")
+        return e, p, factor
+
+    @staticmethod
+    def _good(parts: list[DevicePasses], ends: list[int], log: Array) -> bool:
+        """Whether the steps of a walk led down, and ended about where `_on_sample` would."""
+        if not np.isfinite(log).all() or log[:, -1].any() or not (log[:, 3:5] > 0.0).all():
+            return False
+        settings, begin = policy.POLICY, 0
+        for k, (f, end) in enumerate(zip(parts, ends, strict=True)):
+            values, decrement = log[begin:end, :2].sum(axis=1), math.sqrt(log[end - 1, 3])
+            error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
+            ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
+            most = 1.0 if k == 0 else settings.device_known_error
+            near = decrement <= most * error if end - begin > 1 else min(ahead, decrement) <= error
+            if (np.diff(values) > 1e-6 * np.abs(values[1:])).any() or not near:
+                return False
+            begin = end
+        return True
+
     def _start(
-        self, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
-    ) -> tuple[Array, AnyFactor] | None:
-        """Return a point about as near as a subsample can tell, and the factor of its Hessian; None if it fails."""
+        self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> tuple[ObjectiveValue, Array, AnyFactor] | None:
+        """Return an evaluation of all rows about as near as a subsample can tell, the solution and the factor there.
+
+        The factor is that of the largest subsample's Hessian. None if a search fails.
+        """
         found: tuple[Array, AnyFactor] | None = None
         for k, rows in enumerate(sizes):
             part = sample if rows == sizes[-1] else sample.thinned(rows)
             known = found[1] if found is not None and not sample.few and rows != sizes[-1] else None
             found = self._on_sample(part, x if found is None else found[0], recorder, known, first=k == 0)
             if found is None:
-                break
-        return found
+                return None
+        assert found is not None
+        return *f.evaluate(*found), found[1]
 
     def _on_sample(
         self, f: DevicePasses, x: Array, recorder: Recorder, known: AnyFactor | None, *, first: bool
@@ -252,33 +312,36 @@ class QuasiNewtonOnTensors:
     def _on_all_rows(
         self,
         f: DevicePasses,
-        x: Array,
+        e: ObjectiveValue,
+        p: Array,
         factor: AnyFactor,
         certificate: TensorCertificate,
         recorder: Recorder,
         max_iter: int,
     ) -> ObjectiveValue:
-        """Return the end of L-BFGS on all rows (steps 2 and 3); an iteration waits for the device once."""
+        """Return the end of L-BFGS on all rows from an evaluation (steps 2 and 3); one waits for the device once."""
         settings = policy.POLICY
         gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
-        steps, before, decrement, rows = Steps(factor), None, math.inf, None
-        for _ in range(min(settings.full_iterations, max_iter) + 1):
-            begun = f.begin(x, exact=rows is not None)
+        steps, before, decrement = Steps(factor), e, math.inf
+        exact, rows, most = False, None, min(settings.full_iterations, max_iter)
+        for k in range(most + 1):
+            if e.value <= before.value + 1e-7 * abs(before.value):
+                recorder.add(e, 1.0)
+                earlier, square = decrement, float(e.gradient @ p)
+                decrement = math.sqrt(max(square, 0.0))
+                needed = certificate.rows_for(decrement, e)
+                if not math.isfinite(square) or (exact and needed and certificate.at(e, needed).converged):
+                    break
+                likely = decrement * (gain if math.isinf(earlier) else max(0.3 * gain, decrement / earlier))
+                rows = certificate.rows_for(likely, e)
+                exact = exact or certificate.rows_for(0.5 * likely, e) is not None  # the next point may be certified
+                before, x = e, e.w - steps.direction(e.w, e.gradient, p)
+            else:
+                x = before.w + 0.25 * (e.w - before.w)  # the step went too far
+            if k == most:
+                break
+            begun = f.begin(x, exact=exact)
             if rows is not None:
                 certificate.begin(x, begun.gradient, rows)  # behind the pass, which is waited for next
             e, p = f.end(begun, factor)
-            if before is not None and not e.value <= before.value + 1e-7 * abs(before.value):
-                x = before.w + 0.25 * (x - before.w)  # the step went too far
-                continue
-            recorder.add(e, 1.0)
-            square = float(e.gradient @ p)
-            earlier, decrement = decrement, math.sqrt(max(square, 0.0))
-            if not math.isfinite(square):
-                break
-            exact, ratio = rows is not None, gain if math.isinf(earlier) else max(0.3 * gain, decrement / earlier)
-            if exact and certificate.rows_for(decrement, e) is not None and certificate.at(e).converged:
-                break
-            following = certificate.rows_for(decrement * ratio, e)  # the next point is likely to be certified
-            rows = following or rows
-            before, x = e, x - steps.direction(x, e.gradient, p)
-        return before if before is not None and not math.isfinite(e.value) else e
+        return e if e.value <= before.value + 1e-7 * abs(before.value) else before

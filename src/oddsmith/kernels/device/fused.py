@@ -175,3 +175,57 @@ def softmax_tiles(A, b, t, s, R, out, n, K, factor, BK: tl.constexpr, WEIGHTED: 
     here = out + pid * (BK + 1)
     tl.store(here + tl.arange(0, 1), loss)
     tl.store(here + 1 + classes, total)
+
+
+@triton.jit
+def hessian_tiles(G, Q, H, P, width, each, BP: tl.constexpr):
+    """Write a row of ``H = each · G + diag(Q)``, P × P in float64; in G, of rows of ``width``, the first row is last."""
+    i = tl.program_id(0)
+    j = tl.arange(0, BP)
+    inside = j < P
+    source = tl.where(i == 0, P - 1, i - 1) * width + tl.where(j == 0, P - 1, j - 1)
+    h = tl.load(G + source, mask=inside, other=0.0).to(tl.float64) * each
+    h += tl.where(j == i, tl.load(Q + i), 0.0)
+    tl.store(H + i * P + j, h, mask=inside)
+
+
+@triton.jit
+def step_tile(
+    sums, p, g, info, at, known, before, log, each, P, PAIRED: tl.constexpr, BP: tl.constexpr,
+):  # fmt: skip
+    """Take one step of L-BFGS with the pair of the last one; see `steps.take_step`."""
+    i = tl.arange(0, BP)
+    inside, behind = i < P, (i > 0) & (i < P)
+    mean = tl.load(known + i, mask=inside, other=0.0)
+    Q = tl.load(known + P + i, mask=inside, other=0.0)
+    x = tl.load(before + i, mask=inside, other=0.0)
+    slope = tl.load(g + i, mask=inside, other=0.0)
+    solution = tl.load(p + i, mask=inside, other=0.0)
+    direction, curvature = solution, tl.sum(solution * 0.0, axis=0) + 1.0
+    if PAIRED:
+        dx = x - tl.load(before + P + i, mask=inside, other=0.0)
+        dg = slope - tl.load(before + 2 * P + i, mask=inside, other=0.0)
+        dp = solution - tl.load(before + 3 * P + i, mask=inside, other=0.0)
+        curvature = tl.sum(dx * dg, axis=0)
+        alpha = tl.sum(dx * slope, axis=0) / curvature
+        direction = (solution - alpha * dp) * (curvature / tl.sum(dg * dp, axis=0))
+        direction += dx * (alpha - tl.sum(dg * direction, axis=0) / curvature)
+    delta = x - mean
+    tl.store(log, tl.load(sums) * each)
+    tl.store(log + 1, 0.5 * tl.sum(Q * delta * delta, axis=0))
+    tl.store(log + 2, tl.sum(slope * slope, axis=0))
+    tl.store(log + 3, tl.sum(slope * solution, axis=0))
+    tl.store(log + 4, curvature)
+    tl.store(log + 5, tl.load(info).to(tl.float64))
+    tl.store(before + P + i, x, mask=inside)
+    tl.store(before + 2 * P + i, slope, mask=inside)
+    tl.store(before + 3 * P + i, solution, mask=inside)
+    x -= direction
+    tl.store(before + i, x, mask=inside)
+    center = tl.load(at + P + i, mask=behind, other=0.0)
+    w = x * tl.load(at + 2 * P - 1 + i, mask=behind, other=0.0)
+    b = tl.sum(tl.where(i == 0, x, 0.0), axis=0)
+    tl.store(at, b)
+    tl.store(at + 1, b - tl.sum(w * center, axis=0))
+    tl.store(at + 1 + i, w, mask=behind)
+    tl.store(at + 3 * P - 1 + i, Q * (x - mean), mask=inside)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_device
+from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, launch, on_device
 
 WIDEST = 2048
 """Columns up to which a tile of rows stays in registers; beyond, products by chunks in the cache are as fast."""
@@ -100,12 +100,17 @@ def _fused(
     BN, S, L, V, warps = tile_shape(max(M, width), X.element_size(), **asked)
     programs = min(-(-N // BN), (4 if exact else 8) * _processors(X.device))
     out = torch.empty((programs, S * L * V + 3), dtype=torch.float64, device=X.device)
-    logistic_tiles[(programs,)](
-        X, t, t if s is None else s, t if rows is None else rows, at, out, out if B is None else B,
-        N, M=M, stride=X.stride(0), BN=BN, S=S, L=L, V=V, width=width,
-        WEIGHTED=s is not None, INDEXED=rows is not None, CENTRED=centred, LONGEST=longest, EXACT=exact,
-        CURVATURE=B is not None, PRODUCTS=exact and s is None, AHEAD=exact and rows is None and B is None,
-        num_warps=warps,
+    launch(
+        logistic_tiles,
+        programs,
+        (X, t, t if s is None else s, t if rows is None else rows, at, out, out if B is None else B, N),
+        {
+            "M": M, "stride": X.stride(0), "BN": BN, "S": S, "L": L, "V": V, "width": width,
+            "WEIGHTED": s is not None, "INDEXED": rows is not None, "CENTRED": centred, "LONGEST": longest,
+            "EXACT": exact, "CURVATURE": B is not None, "PRODUCTS": exact and s is None,
+            "AHEAD": exact and rows is None and B is None,
+        },
+        warps,
     )  # fmt: skip
     total = out.sum(dim=0)[: 3 + M]
     if longest:
@@ -127,8 +132,8 @@ def tile_shape(
         L = min(8 if BM <= 128 else 32 if BM <= 256 else 128, most)
         return max(1, 64 // L), BM // (L * V), L, V, max(2, min(4, L // 32))
     if writes:
-        L = min(8 if BM <= 128 else 32 if BM <= 1024 else 64, most)
-        return max(128 // L, 4096 // BM), BM // (L * V), L, V, 4
+        L = min(8 if BM <= 128 else 32 if BM <= 512 else 128, most)
+        return max(1, 128 // L, 4096 // BM if BM <= 512 else 1), BM // (L * V), L, V, 4
     # H200, TB/s in float32 and in float64: 4.4 and 3.3 at 100 columns, 4.4 and 3.6 at 1,000.
     L = min(max(8 if centred or longest else 4, BM // 32), most)
     return max(1, 128 // L, (2048 if exact and BM <= 64 else 4096) // BM), BM // (L * V), L, V, 4

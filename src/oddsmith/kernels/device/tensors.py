@@ -29,6 +29,27 @@ def has_triton(X: Tensor) -> bool:
     return _triton() and (X.is_cuda or os.environ.get("TRITON_INTERPRET") == "1")
 
 
+_compiled: dict[Any, Any] = {}
+
+
+def launch(kernel: Any, programs: int, given: tuple[Any, ...], constants: dict[str, Any], warps: int) -> None:
+    """Launch a kernel of Triton on tensors and whole numbers; from the second time on without Triton's own search.
+
+    The search takes two thirds of a launch. Its key is what Triton compiles for: types, alignment and constants.
+    """
+    tensors = [value for value in given if isinstance(value, torch.Tensor)]
+    kinds = tuple((value.dtype, value.data_ptr() % 16 == 0) for value in tensors)
+    numbers = tuple((v == 1, v % 16 == 0, v.bit_length() > 31) for v in given if isinstance(v, int))
+    key = kernel, tensors[0].device, kinds, numbers, tuple(constants.values()), warps
+    found = _compiled.get(key)
+    if found is not None:
+        found[(programs, 1, 1)](*given, *constants.values())
+        return
+    found = kernel[(programs,)](*given, **constants, num_warps=warps)
+    if found is not None and tensors[0].is_cuda:  # the interpreter compiles nothing
+        _compiled[key] = found
+
+
 def on_device(X: Tensor, shape: int | tuple[int, ...], dtype: Any = torch.float64) -> Tensor:
     """Return zeros where a tensor lies."""
     return torch.zeros(shape, dtype=dtype, device=X.device)
