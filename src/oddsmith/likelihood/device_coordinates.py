@@ -27,7 +27,7 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
         X = part.to(torch.float64)
         found = torch.stack([*torch.var_mean(X, dim=0, correction=0), *torch.aminmax(X, dim=0)]).cpu().numpy()
         rows = settings.shown_rows
-        if _surely_shown(*found, len(X), rows) or bool(((X != X[:33].median(dim=0).values).sum(dim=0) >= rows).all()):
+        if _surely_shown(found, len(X), rows) or bool(((X != X[:33].median(dim=0).values).sum(dim=0) >= rows).all()):
             return _rounded(found[1]), found[0]
     total, mean, square = 0.0, part[:1].to(torch.float64).mean(dim=0), None
     near = mean.clone()
@@ -46,17 +46,18 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     return _rounded(found[0]), found[1]
 
 
-def _surely_shown(variance: Array, mean: Array, least: Array, most: Array, n: int, rows: int) -> bool:
+def _surely_shown(found: Array, n: int, rows: int) -> bool:
     """Whether, for sure, at least so many of n numbers of each column differ from its commonest one.
 
-    Were they fewer, the farthest of them would be nearly √(n / rows) standard deviations from the mean.
+    Were they fewer, the farthest of them would be nearly √(n / rows) standard deviations from the mean. ``found`` is
+    the variance, the mean, the least and the largest number of each column.
 
-    >>> one, spread = np.ones(1), np.array([0.1])
-    >>> _surely_shown(one, 0 * one, -3 * one, 4 * one, 4000, 8)
+    >>> _surely_shown(np.array([[1.0], [0.0], [-3.0], [4.0]]), 4000, 8)
     True
-    >>> _surely_shown(spread, 0 * one, 0 * one, 20 * one, 4000, 8)
+    >>> _surely_shown(np.array([[0.1], [0.0], [0.0], [20.0]]), 4000, 8)
     False
     """
+    variance, mean, least, most = found
     far = np.maximum(most - mean, mean - least)
     return bool((far < (1.0 - rows / n) * np.sqrt(variance * n / rows)).all())
 

@@ -19,7 +19,7 @@ MOST_STEPS = 16
 """Steps of a walk at most."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DeviceWalk:
     """A point on the device, which steps on parts of the rows move: a pass over all rows ends the walk."""
 
@@ -44,7 +44,7 @@ class DeviceWalk:
         mean, Q = (np.zeros(P), np.zeros(P)) if f.penalty is None else (f.penalty.mean.ravel(), f.penalty.Q)
         both = f.to_device(np.concatenate([mean, Q, x, np.zeros(3 * P)]))
         log = torch.empty((MOST_STEPS, LOGGED), dtype=torch.float64, device=f.device)
-        return cls(f, f._upload(x).at, both[: 2 * P], both[2 * P :], log)
+        return cls(f=f, at=f._upload(x).at, known=both[: 2 * P], before=both[2 * P :], log=log)
 
     def newton(self, part: DeviceLogistic) -> None:
         """Take a Newton step on a part of the rows."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from oddsmith.numerics import Array, factor_spd
+from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import certify, gap_bound
+from oddsmith.solvers.certificate import gap_bound
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
@@ -78,6 +78,15 @@ class OnDevice(LowPrecision, Protocol):
         """Return it as an objective of the solvers there."""
 
 
+class Ahead(NamedTuple):
+    """The curvature of some rows at a point, which the device works on; of many weights, with its first shift."""
+
+    x: Array
+    rows: int
+    H: Any
+    first: ShiftedFactor | None
+
+
 @dataclass(kw_only=True)
 class TensorCertificate:
     """Certifies points with the curvature of subsampled rows alone: other rows can only add to it."""
@@ -85,55 +94,59 @@ class TensorCertificate:
     objective: OnDevice
     sample: DevicePasses
     tol: float
-    ahead: tuple[Array, int, Any, ShiftedFactor | None] | None = field(default=None, init=False)
+    ahead: Ahead | None = field(default=None, init=False)
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
-    def rows_for(self, decrement: float, e: ObjectiveValue) -> int | None:
-        """Return how many rows certify a point near e with such a decrement, or None if these are too many."""
-        settings, f = policy.POLICY, self.sample
-        least, most = settings.device_certificate_rows[not f.few]
-        share = settings.device_certificate_margin * decrement**2 / (2.0 * e.allowed_gap(self.tol))
-        rows = int(share * f.n_rows / f.fraction)
-        return None if rows > min(most * f.size, f.n_rows) else min(f.n_rows, max(rows, least * f.size))
+    def rows_for(self, decrement: float, e: ObjectiveValue, spare: float = 1.0) -> int | None:
+        """Return how many rows certify a point near e with such a decrement, or None if these are too many.
 
-    def begin(self, x: Array, g: Any, rows: int) -> None:
+        Times ``spare`` they are returned, if there are so many.
+        """
+        settings, f = policy.POLICY, self.sample
+        least, most = (rows * f.size for rows in settings.device_certificate_rows[not f.few])
+        share = settings.device_certificate_margin * decrement**2 / (2.0 * e.allowed_gap(self.tol))
+        rows, most = share * f.n_rows / f.fraction, min(most, f.n_rows)
+        return None if rows > most else int(min(most, max(spare * rows, least)))
+
+    def begin(self, x: Array, g: Any, rows: int) -> Ahead:
         """Let the device compute the curvature of some rows at a point with gradient g there, likely a certified one.
 
         Of few weights, matrices are factored in memory, where the gradient is.
         """
         H = self.sample.thinned(rows).lower_hessian(x)
         first = None if self.sample.few else ShiftedFactor.of(H, policy.POLICY.device_shifts[0], g)
-        self.ahead = x, rows, H, first
+        self.ahead = Ahead(x, rows, H, first)
+        return self.ahead
 
     def at(self, e: ObjectiveValue, rows: int | None = None) -> Certificate:
         """Return the certificate of a point: a Hessian of the subsample, no pass.
 
         It is that of ``rows`` rows (by default, as many as may be) unless that of others was begun, and certifies.
         """
-        if self.last is None or self.last[0] is not e:
-            f, begun = self.sample, self.ahead is not None and self.ahead[0] is e.w
-            rows = policy.POLICY.device_certificate_rows[not f.few][1] * f.size if rows is None else rows
-            if begun:
-                self.last = e, self._certify(e)
-            if not begun or (not self.last[1].converged and rows > self.ahead[1]):
-                self.begin(e.w, self._gradient(e), rows)
-                self.last = e, self._certify(e)
-        return self.last[1]
+        if self.last is not None and self.last[0] is e:
+            return self.last[1]
+        if rows is None:
+            rows = policy.POLICY.device_certificate_rows[not self.sample.few][1] * self.sample.size
+        begun = self.ahead if self.ahead is not None and self.ahead.x is e.w else None
+        found = None if begun is None else self._certify(e, begun)
+        if begun is None or found is None or (not found.converged and rows > begun.rows):
+            found = self._certify(e, self.begin(e.w, self._gradient(e), rows))
+        self.last = e, found
+        return found
 
     def _gradient(self, e: ObjectiveValue) -> Any:
         """Return the gradient where matrices are factored."""
         return e.gradient if self.sample.few else self.sample.to_device(e.gradient)
 
-    def _certify(self, e: ObjectiveValue) -> Certificate:
+    def _certify(self, e: ObjectiveValue, begun: Ahead) -> Certificate:
         """Bound the gap by the Hessian H less θ of its diagonal, for smaller and smaller θ, until one is good enough.
 
         A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement.
         """
-        assert self.ahead is not None
-        settings, limit, gap, (_, _, H, first) = policy.POLICY, e.allowed_gap(self.tol), np.inf, self.ahead
-        H = H.cpu().numpy() if self.sample.few else H
+        settings, limit, gap = policy.POLICY, e.allowed_gap(self.tol), np.inf
+        H = begun.H.cpu().numpy() if self.sample.few else begun.H
         for k, theta in enumerate(settings.device_shifts):
-            known = first if k == 0 else None
+            known = begun.first if k == 0 else None
             square, smallest = (known or ShiftedFactor.of(H, theta, self._gradient(e))).bound()
             if not smallest > 0.0:
                 continue
@@ -301,7 +314,9 @@ class QuasiNewtonOnTensors:
             before, x = e, x - steps.direction(x, e.gradient, p)
             # Newton's method squares the error; a Hessian of another point only takes a part off it.
             ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
-            near = decrement <= settings.device_known_error * error if known is not None else ahead <= error and not kept
+            near = (
+                decrement <= settings.device_known_error * error if known is not None else ahead <= error and not kept
+            )
             if decrement <= error or (near and not first):
                 recorder.add_subsample(e, f"Newton on {f.n_rows:,} rows")
                 return x, steps.factor
@@ -333,7 +348,7 @@ class QuasiNewtonOnTensors:
                 if not math.isfinite(square) or (exact and needed and certificate.at(e, needed).converged):
                     break
                 likely = decrement * (gain if math.isinf(earlier) else max(0.3 * gain, decrement / earlier))
-                rows = certificate.rows_for(likely, e)
+                rows = certificate.rows_for(likely, e, 2.5 if f.few else 1.0)  # of few weights, more cost little
                 exact = exact or certificate.rows_for(0.5 * likely, e) is not None  # the next point may be certified
                 before, x = e, e.w - steps.direction(e.w, e.gradient, p)
             else:

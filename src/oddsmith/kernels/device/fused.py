@@ -179,7 +179,7 @@ def softmax_tiles(A, b, t, s, R, out, n, K, factor, BK: tl.constexpr, WEIGHTED: 
 
 @triton.jit
 def hessian_tiles(G, Q, H, P, width, each, BP: tl.constexpr):
-    """Write a row of ``H = each · G + diag(Q)``, P × P in float64; in G, of rows of ``width``, the first row is last."""
+    """Write a row of ``H = each · G + diag(Q)``, P × P in float64; G has rows of ``width``, and its first row last."""
     i = tl.program_id(0)
     j = tl.arange(0, BP)
     inside = j < P
