@@ -346,6 +346,17 @@ def test_a_certificate_is_tried_again_with_more_rows(device: str, monkeypatch: p
     assert model.certificate_.converged and begun[-2] == 8 and begun[-1] > 8
 
 
+@pytest.mark.parametrize("width", [24, 528])
+def test_gram_matrices_are_symmetric_sums(device: str, width: int) -> None:
+    from oddsmith.kernels.device.tensors import Gram
+
+    B = torch.randn(90, width, dtype=torch.float64, device=device)
+    gram = Gram(width, torch.float64)
+    gram.add(B[:50])
+    gram.add(B[50:])
+    np.testing.assert_allclose(gram.total().cpu(), (B.T @ B).cpu(), atol=1e-10)
+
+
 def test_shifted_factors_bound_matrices() -> None:
     from oddsmith.solvers.tensor_factor import ShiftedFactor
 

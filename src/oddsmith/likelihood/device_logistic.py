@@ -12,7 +12,7 @@ import torch
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.gpu import DeviceBlock, DeviceSource
 from oddsmith.kernels.device.logistic import logistic_sums, take_off_center
-from oddsmith.kernels.device.tensors import chunks, summed_product
+from oddsmith.kernels.device.tensors import Gram, chunks
 from oddsmith.likelihood.objective import ObjectiveState
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
@@ -223,15 +223,15 @@ class DeviceLogistic:
         width = -(-self.size // 8) * 8  # what tensor cores read at full speed
         (least, most), X = GRAM_BYTES, self.source.X
         bound = min(most, max(least, X.numel() * X.element_size() // 10))
-        sums, H = None, None
+        sums, gram = None, Gram(width, wide)
         for block in self._chunks(bound // (width * (8 if exact else 2))):
             n = len(block.X) if block.rows is None else len(block.rows)
             B = torch.empty((n, width), dtype=kind, device=self.device)
             part = self._sums(block, at, exact=exact, B=B)
             sums = part if sums is None else sums + part
-            H = summed_product(B.T, B, H, wide)
+            gram.add(B)
             del B  # the next chunk takes its place
-        return sums, H
+        return sums, gram.total()
 
     def _chunks(self, rows: int) -> Iterator[DeviceBlock]:
         """Yield the rows of a subsample, about so many at once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from oddsmith.kernels.device.tensors import Tensor, has_triton
+from oddsmith.kernels.device.tensors import Tensor, has_triton, launch
 
 LOGGED = 6
 """Numbers that a step is judged by: loss, penalty, ``gᵀg``, ``gᵀA⁻¹g``, curvature of the pair, failure of a factor."""
@@ -22,7 +22,7 @@ def complete_hessian(G: Tensor, Q: Tensor, each: float) -> Tensor:
     from oddsmith.kernels.device.fused import hessian_tiles
 
     H = torch.empty((P, P), dtype=torch.float64, device=G.device)
-    hessian_tiles[(P,)](G, Q, H, P, G.stride(0), each, BP=1 << (P - 1).bit_length())
+    launch(hessian_tiles, P, (G, Q, H, P, G.stride(0), each), {"BP": 1 << (P - 1).bit_length()}, 4)
     return H
 
 
@@ -41,7 +41,8 @@ def take_step(
     if has_triton(g):
         from oddsmith.kernels.device.fused import step_tile
 
-        step_tile[(1,)](sums, p, g, info, at, known, before, log, each, P, PAIRED=paired, BP=1 << (P - 1).bit_length())
+        given = (sums, p, g, info, at, known, before, log, each, P)
+        launch(step_tile, 1, given, {"PAIRED": paired, "BP": 1 << (P - 1).bit_length()}, 4)
         return
     (mean, Q), (x, x0, g0, p0) = known.reshape(2, P), before.reshape(4, P).clone()
     d, curvature = p, torch.ones_like(g[0])
