@@ -11,7 +11,7 @@ import numpy as np
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import SOLVERS, Factor, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
-from oddsmith.solvers.certificate import certify
+from oddsmith.solvers.certificate import certificate_from
 from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
@@ -19,7 +19,7 @@ from oddsmith.solvers.subsample_certificate import certify_from
 
 
 @SOLVERS.register("lbfgs")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiagonalLBFGS:
     """L-BFGS preconditioned by the curvature of each column, then by as few Hessians as possible.
 
@@ -29,12 +29,14 @@ class DiagonalLBFGS:
          until the prior alone certifies the point.
 
     With ``hessian_passes`` (the cost of a Hessian in gradient passes), the Hessian at the start, of a table whose
-    factors are codes, is the first preconditioner. Cost: one pass per iteration, and a few Hessians of O(P²) numbers.
+    factors are codes, is the first preconditioner. With ``keeps_hessian``, the Hessian at the end is formed once, for
+    inference. Cost: one pass per iteration, and a few Hessians of O(P²) numbers.
     """
 
     watch_divergence: bool = True
     final_hessian: bool = True
     hessian_passes: float = 0.0
+    keeps_hessian: bool = False
     name: str = "lbfgs"
 
     def minimise(self, objective: Subsample, w: Array, *, tol: float, max_iter: int) -> SolverResult:
@@ -64,8 +66,11 @@ class DiagonalLBFGS:
             e = objective.evaluate(w, order=2)  # 2
             preconditioner = factor = e.factor()
         if arrived and not self.final_hessian:
-            known = e if self.hessian_passes else None
-            certificate = certify(objective, f, tol) if known is None else certify_from(objective, f, known, tol)
+            f = objective.evaluate(f.w, order=2) if self.keeps_hessian else f
+            if self.hessian_passes and e is not None:
+                certificate = certify_from(objective, f, e, tol)
+            else:
+                certificate = certificate_from(objective.decrement_bound(f), objective, f, tol)
             if certificate.converged:
                 return recorder.result(f, certificate)
         newton = Newton(watch_divergence=self.watch_divergence)
@@ -73,8 +78,7 @@ class DiagonalLBFGS:
         return continue_with_newton(newton, objective, w, recorder, tol, left)  # 3
 
 
-Distance = Callable[[ObjectiveValue], float]
-"""Distance of a point from the end of a search, which is reached at 1."""
+Distance = Callable[[ObjectiveValue], float]  # Distance of a point from the end of a search, which is reached at 1.
 
 
 def _newton_distance(preconditioner: Preconditioner) -> Distance:

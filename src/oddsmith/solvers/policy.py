@@ -77,6 +77,9 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
+    gradients_alone_products: float = 2e7
+    """Products from which a fit with a prior ends by gradients, and forms one Hessian, for its standard errors
+    (4,000 × 160: 9.8 → 7.2 ms; 300 × 300, correlated: 14.6 → 10.9)."""
     deferred_products: float = 2e8
     """Products from which the Hessian of a fit with a prior is formed only on demand: it would take longer than the fit
     (1,000 × 1,000: 160 → 40 ms)."""
@@ -87,9 +90,10 @@ class Policy:
     rows_per_weight_wide: int = 8
     """The same with a prior and many weights, where a Hessian of all rows is never formed (12,000 × 800:
     with 16 it takes 15 times the work)."""
-    small_rows: int = 5000
+    small_rows: tuple[int, int] = (60_000, 5000)
     small_rows_per_weight: int = 100
-    """Rows from which a small table begins on a subsample (10,000 × 20: 11.9 → 6.7 ms)."""
+    """Rows from which a small table begins on a subsample, of two classes and of more (30,000 × 10 of five classes:
+    23 → 15 ms; of two, 20,000 × 50 took 12 ms with a subsample, 7 without, and 100,000 × 10 10 and 12)."""
     drawn_rows_per_weight: int = 10
     """Rows for each weight of a sample that was drawn from files: with fewer it is the start only."""
 
@@ -239,6 +243,10 @@ class Policy:
     # L-BFGS and Newton.
     newton_digits: float = 0.01
     """Newton stops at this share of the tolerance, in standard errors, so that all digits that R prints are correct."""
+    fused_weights: int = 64
+    fused_steps: int = 8
+    """Weights of a small table up to which a kernel takes Newton steps, and how many: fits that need more may be
+    separated (4,000 × 40: 3.3 → 2.5 ms; of more weights LAPACK's factor is faster)."""
     separated_ratios: tuple[float, float] = (0.15, 0.75)
     """Range of the ratio of squared decrements, four times in a row, that indicates separated classes: theory says
     1/e."""
