@@ -194,8 +194,8 @@ def _dot(a: Array, b: Array) -> float:
 class QuasiNewtonOnTensors:
     """Newton on subsamples, then quasi-Newton iterations on all rows (two classes).
 
-      1. Newton on a small subsample (L-BFGS with one Hessian, if weights are many), no further than its sampling error;
-         then a Newton step on a larger and on a still larger one.
+      1. Newton on a small subsample, no further than its sampling error; then a Newton step on a larger and on a still
+         larger one. If weights are many, by L-BFGS with one Hessian for the first two, and without a wait.
       2. L-BFGS on all rows with the largest one's Hessian, a pass an iteration, in float32 until the next point is
          likely to be certified.
       3. From there on in float64, until the certificate is within ``tol``.
