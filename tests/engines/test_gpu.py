@@ -348,10 +348,10 @@ def test_a_certificate_is_tried_again_with_more_rows(device: str, monkeypatch: p
 
 @pytest.mark.parametrize("width", [24, 528])
 def test_gram_matrices_are_symmetric_sums(device: str, width: int) -> None:
-    from oddsmith.kernels.device.tensors import Gram
+    from oddsmith.kernels.device.tensors import TensorGram
 
     B = torch.randn(90, width, dtype=torch.float64, device=device)
-    gram = Gram(width, torch.float64)
+    gram = TensorGram(width, torch.float64)
     gram.add(B[:50])
     gram.add(B[50:])
     np.testing.assert_allclose(gram.total().cpu(), (B.T @ B).cpu(), atol=1e-10)

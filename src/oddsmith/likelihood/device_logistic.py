@@ -12,7 +12,7 @@ import torch
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.gpu import DeviceBlock, DeviceSource
 from oddsmith.kernels.device.logistic import logistic_sums, take_off_center
-from oddsmith.kernels.device.tensors import Gram, chunks
+from oddsmith.kernels.device.tensors import TensorGram, chunks
 from oddsmith.likelihood.objective import ObjectiveState
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
@@ -223,7 +223,7 @@ class DeviceLogistic:
         width = -(-self.size // 8) * 8  # what tensor cores read at full speed
         (least, most), X = GRAM_BYTES, self.source.X
         bound = min(most, max(least, X.numel() * X.element_size() // 10))
-        sums, gram = None, Gram(width, wide)
+        sums, gram = None, TensorGram(width, wide)
         for block in self._chunks(bound // (width * (8 if exact else 2))):
             n = len(block.X) if block.rows is None else len(block.rows)
             B = torch.empty((n, width), dtype=kind, device=self.device)

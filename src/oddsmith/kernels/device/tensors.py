@@ -76,7 +76,7 @@ def summed_product(A: Tensor, B: Tensor, C: Tensor | None, wide: Any) -> Tensor:
     return torch.mm(A, B, out_dtype=wide) if C is None else torch.addmm(C, A, B, out_dtype=wide, out=C)
 
 
-class Gram:
+class TensorGram:
     """``Σ BᵀB`` over chunks B of rows: of a wide one three quarters of the products, since the sum is symmetric."""
 
     def __init__(self, width: int, wide: Any) -> None:
