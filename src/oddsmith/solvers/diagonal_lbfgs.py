@@ -145,8 +145,9 @@ def _search(
         distances.append(distance(e))
         if distances[-1] <= 1.0 or len(distances) <= few:
             return distances[-1] <= 1.0
-        fall = math.log(distances[-1 - few] / distances[-1]) / few
-        return not fall * patience > math.log(distances[-1])
+        window = max(few, len(distances) // 3)  # gradients do not fall at every step
+        before, now = min(distances[:-window]), min(distances)
+        return not math.log(before / now) * patience > math.log(now) * window
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
         e = lbfgs(objective, w, preconditioner, ends, steps, recorder)
