@@ -185,6 +185,7 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     problem = TableProblem(n=n, m=m, f=f, eliminated=-1, start=size + 1)
     problem.columns, problem.codes, problem.values, problem.places = pointers
     problem.column_kinds, problem.code_kinds = room.put(kinds), room.put(code_kinds)
+    problem.code_levels = room.put(levels)
     problem.numbers, problem.center = room.put(np.arange(1, 1 + m)), room.normal(m)
     problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
     problem.w, problem.inverse = room.normal(size + 1), room.maybe(size + 1)

@@ -67,15 +67,17 @@ class Layout:
         )
         pointers = tuple(np.array([address(one) or 0 for one in some], dtype=np.uint64) for some in parts)
         kinds = tuple(np.array([KINDS[one.dtype] for one in some], dtype=np.int64) for some in parts[:2])
+        levels = np.array([factor.levels for factor in factors], dtype=np.int64)
         at = np.array(columns, dtype=np.int64) + 1
         t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
         problem = TableProblem(n=block.n_rows, m=len(numbers), f=len(factors), numbers=address(at), eliminated=-1)
         problem.columns, problem.codes, problem.values, problem.places = map(address, pointers)
         problem.column_kinds, problem.code_kinds = map(address, kinds)
+        problem.code_levels = address(levels)
         problem.t, problem.s = address(t), address(s)
         problem.offset = None if offset is None or offset.shape[1] > 1 else address(offset)
         problem.start = size + 1  # of no factor
-        arrays = (parts, pointers, kinds, at, t, s, offset)
+        arrays = (parts, pointers, kinds, levels, at, t, s, offset)
         layout = cls(problem=problem, size=size, columns=at - 1, ranges=tuple(ranges), arrays=arrays)
         block.addresses.append(layout)
         return layout
@@ -258,7 +260,9 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
         cross, diagonal = table.sums_of(h, squares=True)
         return diagonal[None], cross[None]
     if C == 1 and at.link is None:
-        return curvature_diagonal(kernels, block, at, table.curvatures(at))
+        flat = not (at.W.any() or at.b.any() or block.offset is not None)  # then every row has the curvature 1/4
+        h = _weighted(np.full(block.n_rows, 0.25), block.s) if flat else table.curvatures(at)
+        return curvature_diagonal(kernels, block, at, h)
     losses = _losses(table, block, at)
     sums = [table.sums_of(_weighted(losses.curvature(k, k), block.s), squares=True) for k in range(C)]
     return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])

@@ -453,6 +453,9 @@ class FoldObjective:
         if self.eliminated is not None:
             return self._bordered_source(self.eliminated[1] - self.eliminated[0])
         source, products = self.source, self.n_rows * float(self.size) ** 2
+        if isinstance(source, MemorySource) and source.form is not None:
+            few = max(policy.POLICY.small_slices, source.n_rows // policy.POLICY.table_slice_rows)
+            return in_slices(source, few) if len(source.slices()) > few else source
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source

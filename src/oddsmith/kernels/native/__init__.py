@@ -68,8 +68,9 @@ class TableProblem(ctypes.Structure):
         *((name, _I) for name in ("n", "m", "f")),
         *(
             (name, _P)
-            for name in ("columns", "column_kinds", "codes", "code_kinds", "values", "places", "numbers", "center")
+            for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "places")
         ),
+        *((name, _P) for name in ("numbers", "center")),
         *((name, _P) for name in ("t", "s", "offset", "w", "inverse", "rows", "g", "squares", "A")),
         *((name, _I) for name in ("size", "eliminated", "start", "levels")),
         *((name, _P) for name in ("D", "B")),

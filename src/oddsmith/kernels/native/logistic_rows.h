@@ -51,7 +51,7 @@ static int GLUE(logistic_rows, KIND)(dense_problem *p) {
         }
 #endif
         tile_targets(p, at, ld, a, tile);
-        double value = p->s ? __builtin_nan("") : logistic_residuals(a, tile.sign, n, ld, r);
+        double value = p->s ? __builtin_nan("") : logistic_residuals(a, tile.sign, n, ld, r, NULL);
         if (value != value) value = logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
         p->value += value;
         double intercept = 0.0;
