@@ -27,7 +27,7 @@ from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_root
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
-from oddsmith.rows import DenseRows
+from oddsmith.rows import DenseRows, SplitRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
@@ -321,6 +321,35 @@ class FoldObjective:
         part = self.source.sample(rows, seed)
         weight = float(part.n_rows) if part.s is None else float(part.s.sum())
         return self.over(part, weight / self.weight)
+
+    def table_sample(self, rows: int, seed: int) -> tuple[FoldObjective, Array]:
+        """Return the objective over about ``rows`` rows without the columns eliminated, and which weights it has.
+
+        Its prior is scaled up like its rows: levels of which it has few rows stay near the mean of the prior. Without a
+        prior, one of unit scale keeps them from diverging.
+        """
+        source, (C, P) = self.memory_source, self.shape
+        first, last = (0, 0) if self.eliminated is None else self.eliminated
+        kept = np.ones(P, dtype=bool)
+        kept[1 + first : 1 + last] = False
+        assert isinstance(source.X, SplitRows)
+        parts = zip(source.X.parts, source.X.ranges, strict=True)
+        others = SplitRows(tuple(part for part, columns in parts if columns != self.eliminated))
+        part = replace(source, X=others).sample(rows, seed)
+        part = in_slices(part, 1 if part.size <= policy.POLICY.table_slice_rows else 2)
+        fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / self.weight
+        penalty = Quadratic(np.zeros((C, P)), np.ones(P)) if self.penalty is None else self.penalty
+        Q = penalty.Q if self.penalty is not None else np.where(np.arange(P) > 0, 1.0, 0.0)
+        Q = Q[kept] if Q.ndim == 1 else Q
+        sample = replace(
+            self.over(part, fraction),
+            center=self.center[kept[1:]],
+            scale=self.scale[kept[1:]],
+            free=self.free[:, kept],
+            penalty=Quadratic(penalty.mean[:, kept], Q / fraction),
+            eliminated=None,
+        )
+        return sample, kept
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""

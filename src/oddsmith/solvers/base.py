@@ -224,6 +224,13 @@ class Subsampled(ColumnCurvature, Protocol):
         """Count the batches as one pass."""
 
 
+class TableSampled(Subsample, Protocol):
+    """An objective over a table with factors, which supports a start on some rows and without the largest factor."""
+
+    def table_sample(self, rows: int, seed: int) -> tuple[Subsample, Array]:
+        """Return the objective over about so many rows without the columns eliminated, and which weights it has."""
+
+
 class LowPrecision(Subsampled, Protocol):
     """An objective that supports a copy in half precision."""
 

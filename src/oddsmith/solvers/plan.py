@@ -20,6 +20,7 @@ from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
+from oddsmith.solvers.table_newton import TableNewton
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
 Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table", "device"]
@@ -381,18 +382,18 @@ class Planner:
         if facts.eliminated:
             reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
         few = facts.size <= settings.one_thread_elements or facts.link != "logit" or not facts.in_memory
-        hessians = 7.0 if few else 3.0
-        stage = self.stage("Newton" if few else "L-BFGS", n, 7.0 if few else 12.0)
-        scattered = n * (facts.size / n) ** 2 / self.machine.scattered_per_core
+        sample = 0 if few or facts.has_offset else max(settings.table_sample_rows, int(n * settings.table_sample))
+        hessians = 7.0 if few else 4.0 if flat else 2.0
+        stage = self.stage("Newton", n, 7.0 if few else 4.0)
+        scattered = n * (facts.size / n) ** 2 / (self.machine.scattered_per_core * self.machine.cores)
         each = scattered + (levels * rest**2 + rest**3) / self.machine.flops_per_core
         memory = stage.memory + 8.0 * 4.0 * (levels * rest + rest**2)
         stage = replace(stage, seconds=stage.seconds + hessians * each, memory=memory)
         if few:
             return Plan((stage,), reason, 7, Newton(watch_divergence=flat))
-        passes = settings.table_hessian_passes
-        solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=flat, hessian_passes=passes)
-        last = (replace(stage, solver="Newton", seconds=each, iterations=1),) if flat else ()
-        return Plan((stage, *last), reason, 15 if flat else 10, solver)
+        solver = TableNewton(sample_rows=min(sample, n), strict=flat, watch_divergence=flat)
+        start = (self.stage("Newton", solver.sample_rows, 5),) if solver.sample_rows else ()
+        return Plan((*start, stage), reason, 5, solver)
 
     @property
     def narrow_table(self) -> bool:

@@ -68,6 +68,10 @@ class Policy:
     lose six digits of it."""
     table_hessian_passes: float = 8.0
     """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
+    table_sample: float = 1 / 20
+    table_sample_rows: int = 4000
+    table_near: float = 0.03
+    table_steps: int = 6
     table_slice_rows: int = 1 << 16
     """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16 slices
     5.3 ms, 4 slices 3.7 ms)."""

@@ -78,6 +78,18 @@ class TableProblem(ctypes.Structure):
     )
 
 
+class TextsProblem(ctypes.Structure):
+    """``texts_problem`` of texts.c."""
+
+    _fields_ = (
+        *((name, _P if name == "offsets" else _I) for name in ("n", "next", "offsets", "wide")),
+        *((name, _I if name in ("size", "first") else _P) for name in ("data", "size", "valid", "first", "codes")),
+        *((name, _I) for name in ("width", "levels", "most")),
+        *((name, _I if name in ("missing", "room") else _P) for name in ("ends", "counts", "missing", "bytes", "room")),
+        *((name, _I if name == "slots_less_one" else _P) for name in ("keys", "slots", "slots_less_one")),
+    )
+
+
 class QuadraticProblem(ctypes.Structure):
     """``quadratic_problem`` of coordinate_descent.c."""
 
@@ -137,6 +149,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "models": (ctypes.POINTER(DenseProblem), _P),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
+    "texts": (ctypes.POINTER(TextsProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),

@@ -1,0 +1,110 @@
+"""Newton's method for tables with factors by code, whose Hessian costs about two gradients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from oddsmith.bordered import BorderedDiagonal
+from oddsmith.numerics import Array
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import Factor, ObjectiveValue, Recorder, SolverResult, TableSampled
+from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
+from oddsmith.solvers.line_search import line_search
+from oddsmith.solvers.newton import Newton, continue_with_newton
+from oddsmith.solvers.subsample_certificate import certify_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableNewton:
+    """Newton's method from the optimum of a sample, with a Hessian where steps are long, and gradients near the end.
+
+      1. Newton's method on ``sample_rows`` rows (0: none), without the factor that is eliminated, gives the start.
+      2. A step that changes activations by much is followed by a Hessian, a shorter one by a gradient: L-BFGS goes on
+         from the Hessian before.
+      3. The last Hessian certifies the end.
+
+    With ``strict``, Newton's method goes on from the start to all digits. Cost: two or three Hessians and gradients.
+    """
+
+    sample_rows: int = 0
+    strict: bool = False
+    watch_divergence: bool = True
+    seed: int = 0
+    name: str = "newton"
+
+    def minimise(self, objective: TableSampled, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        recorder = Recorder(objective, "Newton")
+        e = self._start(objective, w, recorder)
+        newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
+        if not self.strict:
+            e, result = _descend(objective, e, recorder, tol, max_iter)
+            if result is not None:
+                return result
+        left = max(1, max_iter - len(recorder.records))
+        return continue_with_newton(newton, objective, e.w, recorder, tol, left)
+
+    def _start(self, objective: TableSampled, w: Array, recorder: Recorder) -> ObjectiveValue:
+        """Return the evaluation, Hessian included, at the optimum of a sample, or at ``w`` if that is better."""  # 1
+        if not self.sample_rows:
+            return objective.evaluate(w, order=2)
+        settings = policy.POLICY
+        sample, kept = objective.table_sample(self.sample_rows, self.seed)
+        stop = settings.sampling_error * math.sqrt(sample.size / sample.sampling_fraction)
+        newton = Newton(watch_divergence=False, stop=stop)
+        found = newton.minimise(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations).final
+        if not math.isfinite(found.value):
+            return objective.evaluate(w, order=2)
+        recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")
+        x = w.copy()
+        x[kept] = found.w
+        e = objective.evaluate(x, order=2)
+        misleads = not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value
+        return objective.evaluate(w, order=2) if misleads else e
+
+
+def _descend(
+    objective: TableSampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int
+) -> tuple[ObjectiveValue, SolverResult | None]:
+    """Return the last point and, if it is certified, the result (steps 2 and 3)."""
+    settings, pairs, guess = policy.POLICY, Pairs(), e
+    factor, step = e.factor(), 0.0
+    for _ in range(max_iter):
+        recorder.add(e, step)
+        if _is_near(objective, factor, e, tol):  # 3
+            certificate = certify_from(objective, e, guess, tol)
+            if certificate.converged:
+                return e, recorder.result(e, certificate)
+        p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
+        slope = float(p @ e.gradient)
+        if not (math.isfinite(slope) and slope > 0.0):
+            break
+        change = math.sqrt(slope / _total_curvature(guess))  # of activations, root mean square
+        order = 2 if change > settings.table_near or len(pairs) >= settings.table_steps else 1
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
+            moved = line_search(objective, e, p, slope, order=order)  # 2
+        if moved is None:
+            break
+        f, step = moved
+        add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
+        e = f
+        if e.hessian is not None:
+            guess, factor, pairs = e, e.factor(), []
+    return e, None
+
+
+def _total_curvature(e: ObjectiveValue) -> float:
+    """The sum of the rows' curvatures: that of the intercept."""
+    H = e.hessian.A if isinstance(e.hessian, BorderedDiagonal) else e.hessian
+    assert H is not None
+    return max(float(H[0, 0]), 1e-300)
+
+
+def _is_near(objective: TableSampled, factor: Factor, e: ObjectiveValue, tol: float) -> bool:
+    """Whether the curvature at an earlier point is likely to certify."""
+    margin, least = policy.POLICY.certificate_margin, factor.smallest_eigenvalue
+    decrement = factor.norm(e.gradient)
+    rho = objective.self_concordance / math.sqrt(least) if least > 0.0 else np.inf
+    return decrement <= math.sqrt(2.0 * margin * e.allowed_gap(tol)) and decrement * rho <= margin
