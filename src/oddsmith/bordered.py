@@ -17,6 +17,8 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
+CHUNK = 1 << 17
+"""Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
 
@@ -131,18 +133,25 @@ class BorderedDiagonal:
         With ``tol``, a row of the rest is left out if less than that share of its diagonal remains.
         """
         there = self.d > 0.0
-        G = self.B / np.where(there, self.d, 1.0)[:, None]
-        G[~there] = 0.0
-        S = self.A - self.B.T @ G
+        root = np.where(there, np.sqrt(np.where(there, self.d, 1.0)), np.inf)[:, None]
+        S = self.A.copy()
+        for rows in self._chunks():
+            Y = self.B[rows] / root[rows]
+            S -= Y.T @ Y
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0
         S[:, nothing] = 0.0
-        return BorderedFactor(H=self, G=G, there=there, schur=factor_spd((S + S.T) / 2.0, tol=tol))
+        return BorderedFactor(H=self, there=there, schur=factor_spd((S + S.T) / 2.0, tol=tol))
+
+    def _chunks(self) -> list[slice]:
+        """Ranges of the diagonal block's coordinates, so that what is computed of ``B`` takes little memory."""
+        step = max(1, CHUNK // max(1, len(self.A)))
+        return [slice(i, i + step) for i in range(0, len(self.d), step)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BorderedFactor:
-    """The factor of a `BorderedDiagonal`: ``G = D⁻¹ B`` and the factor of the Schur complement.
+    """The factor of a `BorderedDiagonal`: that of the Schur complement, with ``G = D⁻¹ B`` where it is asked for.
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=0)
     >>> H.factor().solve(H @ np.array([1.0, 2.0, 3.0])).round(12).tolist()
@@ -150,9 +159,17 @@ class BorderedFactor:
     """
 
     H: BorderedDiagonal
-    G: Array
     there: npt.NDArray[np.bool_]
     schur: SpdFactor
+
+    @cached_property
+    def G(self) -> Array:
+        """``D⁻¹ B``, zero where the diagonal is."""
+        return np.asarray(self.H.B / self._d[:, None])
+
+    @cached_property
+    def _d(self) -> Array:
+        return np.where(self.there, self.H.d, np.inf)
 
     @cached_property
     def kept(self) -> npt.NDArray[np.bool_]:
@@ -167,9 +184,8 @@ class BorderedFactor:
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
         H, e = self.H, b[self.H.start : self.H.stop]
-        y = self.schur.solve(H.rest(b) - self.G.T @ e)
-        d = np.where(self.there, H.d, np.inf)
-        return H.join(y, (e.T / d).T - self.G @ y)
+        y = self.schur.solve(H.rest(b) - H.B.T @ (e.T / self._d).T)
+        return H.join(y, ((e - H.B @ y).T / self._d).T)
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
@@ -182,9 +198,13 @@ class BorderedFactor:
     @cached_property
     def _stretch(self) -> float:
         """A bound of ``‖G‖²``."""
-        size = np.abs(self.G)
-        rows, columns = size.sum(axis=1).max(initial=0.0), size.sum(axis=0).max(initial=0.0)
-        return float(min(np.vdot(size, size), rows * columns))
+        square, longest, columns = 0.0, 0.0, np.zeros(len(self.H.A))
+        for rows in self.H._chunks():
+            size = np.abs(self.H.B[rows]) / self._d[rows, None]
+            square += float(np.vdot(size, size))
+            longest = max(longest, float(size.sum(axis=1).max(initial=0.0)))
+            columns += size.sum(axis=0)
+        return min(square, longest * float(columns.max(initial=0.0)))
 
     @cached_property
     def smallest_eigenvalue(self) -> float:

@@ -168,7 +168,7 @@ def csr(kernels: Kernels, room: Room) -> tuple[Any, ...]:
 
 
 def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
-    rng, task = room.rng, int(room.rng.integers(4))
+    rng, task = room.rng, int(room.rng.integers(5))
     n, m, f = room.size(1, 64, 128, 256), int(rng.integers(0, 4)), int(rng.integers(0, 4))
     kinds = rng.integers(0, 7, m)
     types = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
@@ -190,12 +190,21 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
     problem.w, problem.inverse = room.normal(size + 1), room.maybe(size + 1)
     problem.rows, problem.g, problem.squares = room.normal(n), room.zeros(size + 1), room.maybe(size + 1)
-    if task != 3 and rng.random() < 0.7:
+    if task == 4 and f == 0:
+        task = 2
+    if task == 4:
+        e = int(rng.integers(0, f))
+        first, last = np.sort(rng.integers(0, levels[e] + 1, 2)).tolist()
+        problem.eliminated, problem.start, problem.levels = e, int(starts[e]), int(levels[e])
+        problem.size, problem.from_, problem.to = size + 1 - int(levels[e]), first, last
+        problem.B = room.zeros(last - first, problem.size)
+    elif task != 3 and rng.random() < 0.7:
         e = int(rng.integers(-1, f)) if f else -1
         gone = int(levels[e]) if e >= 0 else 0
         if e >= 0:
             problem.eliminated, problem.start, problem.levels = e, int(starts[e]), gone
-            problem.D, problem.B = room.zeros(gone + 1), room.zeros(gone + 1, size + 1 - gone)
+            problem.D = room.zeros(gone + 1)
+            problem.B = room.zeros(gone + 1, size + 1 - gone) if rng.random() < 0.7 else None
         problem.size, problem.A = size + 1 - gone, room.zeros(size + 1 - gone, size + 1 - gone)
     print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated}", flush=True)
     return "table", problem, task

@@ -48,7 +48,8 @@ class CurvatureParams:
     direction of a Hessian product (`curvature_product` only). With ``inverse`` the longest row is found on the way,
     ``max_n Σ_j inverse_j z_nj²``. Compiled kernels write and read ``buffers``. ``link`` is that of two classes, None
     for the logit; with ``expected`` the curvature is that expected under the model. ``eliminated`` are the columns
-    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal.
+    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal. With ``apart``, which only
+    `cross_block` allows for, the block between that factor and all else is left out.
     """
 
     W: Array
@@ -62,6 +63,7 @@ class CurvatureParams:
     expected: bool = False
     buffers: RowBuffers | None = None
     eliminated: tuple[int, int] | None = None
+    apart: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -74,7 +76,7 @@ class CurvatureParams:
         if columns is None:
             return np.zeros((C * P, C * P))
         levels = columns[1] - columns[0]
-        A, B = np.zeros((P - levels, P - levels)), np.zeros((levels, P - levels))
+        A, B = np.zeros((P - levels, P - levels)), np.zeros((0 if self.apart else levels, P - levels))
         return BorderedDiagonal(A=A, B=B, d=np.zeros(levels), start=1 + columns[0])
 
     @property

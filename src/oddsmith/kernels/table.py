@@ -17,7 +17,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS = range(4)
+LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, CROSS = range(5)
 """The tasks of the kernel."""
 KINDS = {
     np.dtype(kind): number
@@ -90,6 +90,11 @@ class Layout:
         """Return room for sums of the intercept and the columns."""
         return np.zeros(self.size + 1)
 
+    def eliminating(self, columns: tuple[int, int]) -> dict[str, npt.NDArray[Any] | int | None]:
+        """Return the fields of a problem in which the factor of the given ``columns`` is eliminated."""
+        first, last = columns
+        return {"eliminated": self.ranges.index(columns), "start": 1 + first, "levels": last - first}
+
 
 def _places(factor: CodeRows, first: int, nowhere: int) -> npt.NDArray[np.int32]:
     """Return the place in the sums of each level, by code + 1, where the factor's columns begin at ``first``."""
@@ -143,10 +148,15 @@ class TableKernel:
         self.run(GIVEN, rows=np.ascontiguousarray(h), **room.fields())
         return room.result()
 
+    def add_cross(self, h: Array, columns: tuple[int, int], levels: tuple[int, int], B: Array) -> None:
+        """Add the rows of some ``levels`` of the factor eliminated to ``B``, of rows of curvature ``h``."""
+        fields = self.layout.eliminating(columns)
+        self.run(CROSS, rows=h, size=B.shape[1], B=B, from_=levels[0], to=levels[1], **fields)
+
     def logistic(self, at: CurvatureParams, h: Array | None) -> Sums:
         """Return the sums of two classes in one pass, and fill the curvatures ``h`` of the rows if they are given."""
         layout, g = self.layout, self.layout.zeros()
-        room = HessianRoom.of(layout, at.eliminated) if at.order >= 2 else None
+        room = HessianRoom.of(layout, at.eliminated, apart=at.apart) if at.order >= 2 else None
         inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
         fields = {} if room is None else room.fields()
         w = layout.weights(at.W[0], float(at.b[0]))
@@ -177,13 +187,13 @@ class HessianRoom:
     B: Array | None = None
 
     @classmethod
-    def of(cls, layout: Layout, columns: tuple[int, int] | None) -> HessianRoom:
-        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated."""
+    def of(cls, layout: Layout, columns: tuple[int, int] | None, *, apart: bool = False) -> HessianRoom:
+        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated; ``apart``: without B."""
         levels = 0 if columns is None else columns[1] - columns[0]
         size = layout.size + 1 - levels
         if columns is None:
             return cls(layout=layout, eliminated=None, A=np.zeros((size, size)))
-        D, B = np.zeros(levels + 1), np.zeros((levels + 1, size))
+        D, B = np.zeros(levels + 1), None if apart else np.zeros((levels + 1, size))
         return cls(layout=layout, eliminated=columns, A=np.zeros((size, size)), D=D, B=B)
 
     def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
@@ -191,9 +201,7 @@ class HessianRoom:
         fields: dict[str, npt.NDArray[Any] | int | None] = {"A": self.A, "size": len(self.A)}
         if self.eliminated is None:
             return fields
-        first, last = self.eliminated
-        which = self.layout.ranges.index(self.eliminated)
-        return {**fields, "eliminated": which, "start": 1 + first, "levels": last - first, "D": self.D, "B": self.B}
+        return {**fields, **self.layout.eliminating(self.eliminated), "D": self.D, "B": self.B}
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
@@ -202,8 +210,9 @@ class HessianRoom:
         A[np.diag_indices_from(A)] = once.diagonal()
         if self.eliminated is None:
             return A
-        assert self.D is not None and self.B is not None
-        return BorderedDiagonal(A=A, B=self.B[:-1, :-1], d=self.D[:-1], start=1 + self.eliminated[0])
+        assert self.D is not None
+        B = np.zeros((0, len(A))) if self.B is None else self.B[:-1, :-1]
+        return BorderedDiagonal(A=A, B=B, d=self.D[:-1], start=1 + self.eliminated[0])
 
 
 def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -7,8 +7,10 @@ centred tile by tile as it is read, and the scale acts on sums of size M.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +22,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.curvature import activations
+from oddsmith.kernels.curvature import activations, can_cross, cross_block
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
@@ -232,7 +234,8 @@ class FoldObjective:
     def _sums(self, w: Array, order: int, expected: bool) -> Curvature:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
-        sums = self.fold(Curvature, self._at(w, order, inverse, expected=expected))
+        at = self._at(w, order, inverse, expected=expected)
+        sums = self._bordered_sums(at) if order >= 2 and self._crosses else self.fold(Curvature, at)
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
@@ -247,6 +250,36 @@ class FoldObjective:
         m = 1.0 / self.sampling_fraction
         hessian = None if sums.hessian is None else sums.hessian * m
         return replace(sums, value=sums.value * m, gradient=sums.gradient * m, hessian=hessian)
+
+    @cached_property
+    def _crosses(self) -> bool:
+        """Whether the block between the factor eliminated and all else is summed apart."""
+        source = self.source
+        if self.eliminated is None or not isinstance(source, MemorySource):
+            return False
+        return can_cross(source.block(*source.slices()[0]), self._at(np.zeros(self.size), 2))
+
+    def _bordered_sums(self, at: CurvatureParams) -> Curvature:
+        """Return the sums with a Hessian in which a factor is eliminated, in the memory of one such Hessian.
+
+        Each thread sums the levels of its own between the factor and all else: the block exists once, not for every
+        slice of the rows.
+        """
+        source, h = self.memory_source, np.empty(self.n_rows)
+        buffers = replace(self.buffers or RowBuffers(), curvature=h)
+        sums = self.fold(Curvature, replace(at, apart=True, buffers=buffers))
+        H = sums.hessian
+        assert isinstance(H, BorderedDiagonal)
+        L, threads = len(H.d), self.threads or available_cores()
+        B = np.zeros((L, len(H.A) + 1))
+        rows = source.block(0, source.n_rows)
+
+        def add(levels: tuple[int, int]) -> None:
+            cross_block(rows, h, at, levels, B[slice(*levels)])
+
+        edges = [L * i // threads for i in range(threads + 1)]
+        deque(parallel_map(add, list(pairwise(edges)), threads), maxlen=0)
+        return replace(sums, hessian=replace(H, B=B[:, :-1]))
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -401,15 +434,16 @@ class FoldObjective:
         self._fix(H, 0.0)
         return H
 
-    def eigenvalue_bound(self, H: Array) -> float:
+    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
         """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, or 0 where there is none.
 
         With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
         """
         simple = self.penalty is not None and self.penalty.Q.ndim == 1 and self.shape[0] == 1 and self.all_free
-        if not simple or self.penalty is None or not H[0, 0] > 0.0:
+        first = np.append(H.A[0], H.B[:, 0]) if isinstance(H, BorderedDiagonal) else H[0]
+        if not simple or self.penalty is None or not first[0] > 0.0:
             return 0.0
-        s, v, q = H[0, 0], np.linalg.norm(H[0, 1:]) / H[0, 0], self.penalty.Q[1:].min(initial=np.inf)
+        s, v, q = first[0], np.linalg.norm(first[1:]) / first[0], self.penalty.Q[1:].min(initial=np.inf)
         half = 0.5 * (s + s * v**2 + q)
         least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
         return float(least) if np.isfinite(least) else 0.0
@@ -479,7 +513,7 @@ class FoldObjective:
     @cached_property
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
-        if self.eliminated is not None:
+        if self.eliminated is not None and not self._crosses:
             return self._bordered_source(self.eliminated[1] - self.eliminated[0])
         source, products = self.source, self.n_rows * float(self.size) ** 2
         if isinstance(source, MemorySource) and source.form is not None:

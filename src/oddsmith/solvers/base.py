@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from oddsmith.bordered import BorderedDiagonal, BorderedFactor
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
@@ -39,6 +40,10 @@ class ObjectiveValue:
 
     def factor(self) -> Factor:
         """Return the factor of the Hessian, which must have been requested."""
+        return self._factor
+
+    @cached_property
+    def _factor(self) -> Factor:
         assert self.hessian is not None
         return (
             self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
@@ -194,7 +199,7 @@ class Subsample(ColumnCurvature, Protocol):
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
 
-    def eigenvalue_bound(self, H: Array) -> float:
+    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
         """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:

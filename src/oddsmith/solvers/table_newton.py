@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import Factor, ObjectiveValue, Recorder, SolverResult, TableSampled
+from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult, TableSampled
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, continue_with_newton
@@ -73,7 +73,7 @@ def _descend(
     factor, step = e.factor(), 0.0
     for _ in range(max_iter):
         recorder.add(e, step)
-        if _is_near(objective, factor, e, tol):  # 3
+        if _is_near(objective, guess, e, tol):  # 3
             certificate = certify_from(objective, e, guess, tol)
             if certificate.converged:
                 return e, recorder.result(e, certificate)
@@ -102,9 +102,12 @@ def _total_curvature(e: ObjectiveValue) -> float:
     return max(float(H[0, 0]), 1e-300)
 
 
-def _is_near(objective: TableSampled, factor: Factor, e: ObjectiveValue, tol: float) -> bool:
+def _is_near(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> bool:
     """Whether the curvature at an earlier point is likely to certify."""
-    margin, least = policy.POLICY.certificate_margin, factor.smallest_eigenvalue
+    margin, factor = policy.POLICY.certificate_margin, guess.factor()
     decrement = factor.norm(e.gradient)
-    rho = objective.self_concordance / math.sqrt(least) if least > 0.0 else np.inf
-    return decrement <= math.sqrt(2.0 * margin * e.allowed_gap(tol)) and decrement * rho <= margin
+    if not decrement <= math.sqrt(2.0 * margin * e.allowed_gap(tol)):
+        return False
+    assert guess.hessian is not None
+    least = objective.eigenvalue_bound(guess.hessian) or factor.smallest_eigenvalue
+    return decrement * objective.self_concordance <= margin * math.sqrt(least)

@@ -9,7 +9,7 @@
 #define COPIES 4       /* of the sums of a factor */
 #define FEW_LEVELS 256 /* with fewer, its sums are kept in copies */
 
-enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS };
+enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, CROSS };
 enum { FLOAT64, FLOAT32, INT64, INT32, INT16, INT8, UINT8 };
 static const int64_t BYTES[] = {8, 4, 8, 4, 2, 1, 1};
 
@@ -33,7 +33,8 @@ typedef struct {
     double *A;                /* the Hessian, each pair once, without the factor eliminated; or NULL */
     int64_t size, eliminated; /* order of A, one more than the columns; the factor eliminated, or -1 */
     int64_t start, levels;    /* of that factor: its first place, the number of its places */
-    double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size) */
+    double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size); B may be NULL */
+    int64_t from, to;         /* CROSS: the levels whose rows B has */
     double value, max_norm2;
 } table_problem;
 
@@ -58,13 +59,19 @@ typedef struct {
     factor_sums *factors;
 } table_tile;
 
+/* Numbers less c: of `n` rows from `first` on or, where `which` is not NULL, of those of them that it lists. */
 #define COLUMN(KIND)                                                                                                       \
     do {                                                                                                                   \
         const KIND *restrict from = (const KIND *)x + first;                                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                       \
+        if (which)                                                                                                         \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[which[i]] - c;                                            \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                   \
     } while (0)
 
-INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, double c, double *restrict to) {
+INLINE void load_column(
+    const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *which, double c, double *restrict to
+) {
     switch (kind) {
     case FLOAT64: COLUMN(double); break;
     case FLOAT32: COLUMN(float); break;
@@ -79,11 +86,14 @@ INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, d
 #define CODES(KIND)                                                                                                        \
     do {                                                                                                                   \
         const KIND *restrict from = (const KIND *)x + first;                                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                      \
+        if (which)                                                                                                         \
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[which[i]] + 1;                                           \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                  \
     } while (0)
 
 /* Codes + 1. */
-INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, int32_t *restrict to) {
+INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *which, int32_t *restrict to) {
     switch (kind) {
     case INT32: CODES(int32_t); break;
     case INT16: CODES(int16_t); break;
@@ -104,17 +114,20 @@ INLINE void prefetch_tile(const table_problem *p, int64_t first) {
     for (int64_t k = 0; k < p->f; k++) prefetch_column(p->codes[k], p->code_kinds[k], first, n);
 }
 
+/* Where the sums of a factor are in a tile, and its values. */
+INLINE void load_factor(const table_problem *p, int64_t k, int64_t first, int64_t n, const int32_t *which, table_tile t) {
+    int32_t *restrict at = t.at + k * TABLE_TILE;
+    load_codes(p->codes[k], p->code_kinds[k], first, n, which, at);
+    if (!t.factors[k].copies)
+        for (int64_t i = 0; i < n; i++) at[i] = p->places[k][at[i]];
+    if (p->values[k])
+        for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + (which ? which[i] : i)];
+}
+
 INLINE void load_tile(const table_problem *p, int64_t first, int64_t n, table_tile t) {
     for (int64_t j = 0; j < p->m; j++)
-        load_column(p->columns[j], p->column_kinds[j], first, n, p->center[j], t.Z + j * TABLE_TILE);
-    for (int64_t k = 0; k < p->f; k++) {
-        int32_t *at = t.at + k * TABLE_TILE;
-        load_codes(p->codes[k], p->code_kinds[k], first, n, at);
-        if (!t.factors[k].copies)
-            for (int64_t i = 0; i < n; i++) at[i] = p->places[k][at[i]];
-        if (p->values[k])
-            for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + i];
-    }
+        load_column(p->columns[j], p->column_kinds[j], first, n, NULL, p->center[j], t.Z + j * TABLE_TILE);
+    for (int64_t k = 0; k < p->f; k++) load_factor(p, k, first, n, NULL, t);
 }
 
 INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_tile t) {
@@ -168,10 +181,16 @@ INLINE void add_levels(factor_sums sums, const int32_t *restrict at, const doubl
     for (; i < n; i++) sums.g[at[i]] += r[i];
 }
 
+/* The sum of `ld` numbers. */
+INLINE double tile_sum(const double *x, int64_t ld) {
+    vector_double sum = {0};
+    EACH(i) sum += AT(x + i);
+    return sum_double(sum);
+}
+
 /* Sums of r (1, z), and of r (1, z²) if they are asked for. Those of factors in tables are the same, and added at the end. */
 INLINE void add_gradient(table_problem *p, int64_t n, table_tile t) {
-    double total = 0.0;
-    for (int64_t i = 0; i < n; i++) total += t.r[i];
+    const double total = tile_sum(t.r, round_up(n, LANES_double));
     p->g[0] += total;
     if (p->squares) p->squares[0] += total;
     for (int64_t j = 0; j < p->m; j++) {
@@ -215,11 +234,10 @@ INLINE void add_numbers(table_problem *p, int64_t n, table_tile t) {
     const int64_t ld = round_up(n, LANES_double);
     for (int64_t j = -1; j < p->m; j++) {
         const double *z = t.Z + j * TABLE_TILE;
-        double *row = p->A + (j < 0 ? 0 : place_in(p, (int32_t)p->numbers[j])) * p->size, total = 0.0;
+        double *row = p->A + (j < 0 ? 0 : place_in(p, (int32_t)p->numbers[j])) * p->size;
         for (int64_t i = 0; i < n; i++) t.hz[i] = j < 0 ? t.h[i] : t.h[i] * z[i];
         for (int64_t i = 0; i < n; i++) t.Y[i * t.wide + 1 + j] = t.hz[i];
-        for (int64_t i = 0; i < n; i++) total += t.hz[i];
-        row[0] += total;
+        row[0] += tile_sum(t.hz, ld);
         for (int64_t k = 0; k <= j; k++) {
             vector_double sum = {0};
             const double *y = t.Z + k * TABLE_TILE;
@@ -246,6 +264,10 @@ INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, con
     const double *restrict v = t.V + k * TABLE_TILE;
     double *restrict H = apart ? p->B : p->A, *restrict hv = t.hz;
     for (int64_t i = 0; i < n; i++) hv[i] = p->values[k] ? t.h[i] * v[i] : t.h[i];
+    if (apart && !H) {
+        for (int64_t i = 0; i < n; i++) p->D[rows[i]] += p->values[k] ? hv[i] * v[i] : hv[i];
+        return;
+    }
     if (t.factors[k].u && t.wide == LANES_double)
         add_rows(t.factors[k], t.at + k * TABLE_TILE, n, t.Y, LANES_double);
     else if (t.factors[k].u)
@@ -268,17 +290,53 @@ INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, con
     }
 }
 
+/* The rows of the Hessian of a factor's levels in a tile: where its sums are becomes its rows. */
+INLINE void find_rows(const table_problem *p, int64_t k, int64_t n, table_tile t) {
+    const int32_t *restrict at = t.at + k * TABLE_TILE, *restrict of = t.factors[k].rows;
+    int32_t *restrict rows = t.rows + k * TABLE_TILE;
+    if (of)
+        for (int64_t i = 0; i < n; i++) rows[i] = of[at[i]];
+    else
+        for (int64_t i = 0; i < n; i++) rows[i] = row_of(p, k, at[i]);
+}
+
 INLINE void add_hessian(table_problem *p, int64_t n, table_tile t, const int32_t *numbers) {
     add_numbers(p, n, t);
-    for (int64_t k = 0; k < p->f; k++) {
-        const int32_t *restrict at = t.at + k * TABLE_TILE, *restrict of = t.factors[k].rows;
-        int32_t *restrict rows = t.rows + k * TABLE_TILE;
-        if (of)
-            for (int64_t i = 0; i < n; i++) rows[i] = of[at[i]];
-        else
-            for (int64_t i = 0; i < n; i++) rows[i] = row_of(p, k, at[i]);
-    }
+    for (int64_t k = 0; k < p->f; k++) find_rows(p, k, n, t);
     for (int64_t k = 0; k < p->f; k++) add_factor(p, k, n, t, numbers);
+}
+
+/* Add the rows of the Hessian of some levels of the factor eliminated, with the numbers and all other factors. If they are
+   few of the levels, only the codes of that factor are read of all rows. */
+INLINE void add_cross(table_problem *p, int64_t first, int64_t n, table_tile t, const int32_t *numbers) {
+    const int64_t e = p->eliminated, size = p->size, from = p->from, to = p->to, few = 8 * (to - from) < p->levels;
+    int32_t *rows = t.rows + e * TABLE_TILE, which[TABLE_TILE];
+    int64_t count = 0;
+    load_factor(p, e, first, n, NULL, t);
+    find_rows(p, e, n, t);
+    for (int64_t i = 0; i < n; i++) {
+        which[count] = (int32_t)i;
+        count += rows[i] >= from && rows[i] < to;
+    }
+    const int64_t loaded = few ? count : n;
+    for (int64_t j = 0; j < p->m; j++)
+        load_column(
+            p->columns[j], p->column_kinds[j], first, loaded, few ? which : NULL, p->center[j], t.Z + j * TABLE_TILE
+        );
+    for (int64_t l = 0; l < p->f; l++)
+        if (l != e) {
+            load_factor(p, l, first, loaded, few ? which : NULL, t);
+            find_rows(p, l, loaded, t);
+        }
+    for (int64_t c = 0; c < count; c++) {
+        const int64_t own = which[c], i = few ? c : own;
+        double *restrict row = p->B + (rows[own] - from) * size;
+        const double h = p->rows[first + own] * (p->values[e] ? t.V[e * TABLE_TILE + own] : 1.0);
+        row[0] += h;
+        for (int64_t j = 0; j < p->m; j++) row[numbers[j]] += h * t.Z[j * TABLE_TILE + i];
+        for (int64_t l = 0; l < p->f; l++)
+            if (l != e) row[t.rows[l * TABLE_TILE + i]] += p->values[l] ? h * t.V[l * TABLE_TILE + i] : h;
+    }
 }
 
 /* Whether a factor has tables of its own: what they cost must be little against the rows. */
@@ -290,29 +348,33 @@ INLINE int64_t copies_of(const table_problem *p, int64_t k) {
     return has_tables(p, k) ? (p->code_levels[k] < FEW_LEVELS ? COPIES : 1) : 0;
 }
 
+/* Numbers in the sums of h (1, z) of a factor. */
+INLINE int64_t row_numbers(const table_problem *p, int64_t k, int64_t wide) {
+    const int64_t copies = copies_of(p, k), summed = p->A && (k != p->eliminated || p->B);
+    return summed ? (copies > 1 ? 2 : copies) * (p->code_levels[k] + 1) * wide : 0;
+}
+
 INLINE int64_t factor_bytes(const table_problem *p, int64_t k, int64_t wide) {
     const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k);
     if (!copies) return 0;
-    return (2 + copies) * line(8 * entries) + (p->A ? line(4 * entries) + line(8 * (copies > 1 ? 2 : 1) * entries * wide) : 0);
+    return 2 * line(8 * entries) + line(8 * copies * entries) + line(4 * entries) + line(8 * row_numbers(p, k, wide)) + 5 * GAP;
 }
 
 static factor_sums make_factor(const table_problem *p, int64_t k, int64_t wide, arena *memory) {
-    const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k);
+    const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k), size = row_numbers(p, k, wide);
     factor_sums sums = {entries, copies, p->w, p->inverse, p->g, NULL, NULL};
     if (!copies) return sums;
     const int32_t *places = p->places[k];
     double *w = arena_take(memory, 8 * entries), *inverse = arena_take(memory, 8 * entries);
-    sums.w = w, sums.inverse = inverse, sums.g = arena_take(memory, 8 * copies * entries);
+    int32_t *rows = arena_take(memory, 4 * entries);
+    sums.w = w, sums.inverse = inverse, sums.rows = rows, sums.g = arena_take(memory, 8 * copies * entries);
     for (int64_t i = 0; i < entries; i++) {
         w[i] = p->w ? p->w[places[i]] : 0.0;
         inverse[i] = p->inverse ? p->inverse[places[i]] : 0.0;
+        rows[i] = row_of(p, k, places[i]);
     }
     for (int64_t i = 0; i < copies * entries; i++) sums.g[i] = 0.0;
-    if (!p->A) return sums;
-    int32_t *rows = arena_take(memory, 4 * entries);
-    const int64_t size = (copies > 1 ? 2 : 1) * entries * wide;
-    sums.rows = rows, sums.u = arena_take(memory, 8 * size);
-    for (int64_t i = 0; i < entries; i++) rows[i] = row_of(p, k, places[i]);
+    if (size) sums.u = arena_take(memory, 8 * size);
     for (int64_t i = 0; i < size; i++) sums.u[i] = 0.0;
     return sums;
 }
@@ -357,7 +419,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     arena memory;
     const int64_t column = line(8 * TABLE_TILE), wide = round_up(1 + p->m, LANES_double), m = p->m, f = p->f;
     int64_t bytes = (m + f + 7) * column + 2 * line(4 * TABLE_TILE * (f + 1)) + (p->A ? line(8 * TABLE_TILE * wide) : 0);
-    bytes += line(4 * m) + line((int64_t)sizeof(factor_sums) * f);
+    bytes += line(4 * m) + line((int64_t)sizeof(factor_sums) * f) + 2 * GAP;
     for (int64_t k = 0; k < f; k++) bytes += factor_bytes(p, k, wide);
     if (!arena_make(&memory, bytes)) return 1;
     table_tile t = {arena_take(&memory, m * column), arena_take(&memory, f * column),
@@ -377,6 +439,10 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     p->max_norm2 = 0.0;
     for (int64_t first = 0; first < p->n; first += TABLE_TILE) {
         const int64_t n = least(TABLE_TILE, p->n - first), ld = round_up(n, LANES_double);
+        if (task == CROSS) {
+            add_cross(p, first, n, t, numbers);
+            continue;
+        }
         load_tile(p, first, n, t);
         prefetch_tile(p, first + n);
         if (p->inverse) longest(p, first, n, t, q);
