@@ -68,9 +68,9 @@ class Policy:
     lose six digits of it."""
     table_hessian_passes: float = 8.0
     """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
-    table_sample: float = 1 / 20
+    table_sample: float = 1 / 12
     table_sample_rows: int = 4000
-    table_near: float = 0.03
+    table_near: float = 0.1
     table_steps: int = 6
     table_slice_rows: int = 1 << 16
     """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16 slices

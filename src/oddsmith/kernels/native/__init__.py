@@ -79,15 +79,39 @@ class TableProblem(ctypes.Structure):
     )
 
 
+class TextLevels(ctypes.Structure):
+    """``text_levels`` of texts.h."""
+
+    _fields_ = (
+        *((name, _I) for name in ("levels", "most")),
+        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "keys", "slots")),
+        ("slots_less_one", _I),
+    )
+
+
 class TextsProblem(ctypes.Structure):
     """``texts_problem`` of texts.c."""
 
     _fields_ = (
         *((name, _P if name == "offsets" else _I) for name in ("n", "next", "offsets", "wide")),
         *((name, _I if name in ("size", "first") else _P) for name in ("data", "size", "valid", "first", "codes")),
-        *((name, _I) for name in ("width", "levels", "most")),
-        *((name, _I if name in ("missing", "room") else _P) for name in ("ends", "counts", "missing", "bytes", "room")),
-        *((name, _I if name == "slots_less_one" else _P) for name in ("keys", "slots", "slots_less_one")),
+        *((name, _P if name == "counts" else _I) for name in ("width", "counts", "missing")),
+        ("levels", TextLevels),
+    )
+
+
+class CsvColumn(ctypes.Structure):
+    """``csv_column`` of csv.c."""
+
+    _fields_ = (*((name, _P) for name in ("values", "valid", "levels")), *((name, _I) for name in ("kind", "missing")))
+
+
+class CsvProblem(ctypes.Structure):
+    """``csv_problem`` of csv.c."""
+
+    _fields_ = (
+        *((name, _P if name in ("text", "columns") else _I) for name in ("text", "size", "delimiter", "columns")),
+        *((name, _I) for name in ("count", "rows", "room", "next", "status", "column")),
     )
 
 
@@ -151,6 +175,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "texts": (ctypes.POINTER(TextsProblem),),
+    "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
