@@ -79,7 +79,7 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
                     found[1 + a : 1 + b] -= sign
                 elif sign:
                     towards[factor.entries < 0] = 0.0
-                gone |= left & (towards[factor.codes.astype(np.intp) + 1] != 0.0)
+                gone |= left & (towards != 0.0)[factor.codes.astype(np.intp) + 1]
         if not gone.any():
             break
         rounds.append(found)
@@ -128,9 +128,11 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
 
     Levels without a column of their own count as one.
     """
-    codes = factor.codes[left].astype(np.intp) + 1
+    all_left = bool(left.all())
+    codes = (factor.codes if all_left else factor.codes[left]).astype(np.intp) + 1
+    classes = (t if all_left else t[left]).astype(np.float64)
     rows = np.bincount(codes, minlength=factor.levels + 1)
-    ones = np.bincount(codes[t[left] == 1], minlength=factor.levels + 1)
+    ones = np.bincount(codes, weights=classes, minlength=factor.levels + 1).astype(np.intp)
     nowhere = factor.entries < 0
     nowhere[0] = False
     rows[nowhere], ones[nowhere] = rows[nowhere].sum(), ones[nowhere].sum()

@@ -382,7 +382,7 @@ class Planner:
         if facts.eliminated:
             reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
         few = facts.size <= settings.one_thread_elements or facts.link != "logit" or not facts.in_memory
-        sample = 0 if few or facts.has_offset else max(settings.table_sample_rows, int(n * settings.table_sample))
+        sample = 0 if few or flat or facts.has_offset else max(settings.table_sample_rows, int(n * settings.table_sample))
         hessians = 7.0 if few else 4.0 if flat else 2.0
         stage = self.stage("Newton", n, 7.0 if few else 4.0)
         scattered = n * (facts.size / n) ** 2 / (self.machine.scattered_per_core * self.machine.cores)

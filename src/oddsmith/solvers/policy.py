@@ -66,11 +66,9 @@ class Policy:
     far_factor: float = 1e3
     """A number beside the levels of a factor whose mean is so many standard deviations from zero: elimination would
     lose six digits of it."""
-    table_hessian_passes: float = 8.0
-    """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
     table_sample: float = 1 / 12
     table_sample_rows: int = 4000
-    table_near: float = 0.1
+    table_near: tuple[float, float] = (0.1, 0.005)
     table_steps: int = 6
     table_slice_rows: int = 1 << 16
     """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16 slices

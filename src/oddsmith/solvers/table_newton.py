@@ -13,20 +13,20 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult, TableSampled
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import line_search
-from oddsmith.solvers.newton import Newton, continue_with_newton
+from oddsmith.solvers.newton import Newton, continue_with_newton, looks_separated
 from oddsmith.solvers.subsample_certificate import certify_from
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableNewton:
-    """Newton's method from the optimum of a sample, with a Hessian where steps are long, and gradients near the end.
+    """Newton's method, if possible from the optimum of a sample, with gradients in place of Hessians near the end.
 
       1. Newton's method on ``sample_rows`` rows (0: none), without the factor that is eliminated, gives the start.
       2. A step that changes activations by much is followed by a Hessian, a shorter one by a gradient: L-BFGS goes on
          from the Hessian before.
-      3. The last Hessian certifies the end.
+      3. The last Hessian certifies the end. With ``strict``, steps go on until one of Newton's method gives all digits.
 
-    With ``strict``, Newton's method goes on from the start to all digits. Cost: two or three Hessians and gradients.
+    Cost: two or three Hessians and gradients; with ``strict``, five or so of each.
     """
 
     sample_rows: int = 0
@@ -37,12 +37,10 @@ class TableNewton:
 
     def minimise(self, objective: TableSampled, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = Recorder(objective, "Newton")
-        e = self._start(objective, w, recorder)
+        e, result = self._descend(objective, self._start(objective, w, recorder), recorder, tol, max_iter)
+        if result is not None:
+            return result
         newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
-        if not self.strict:
-            e, result = _descend(objective, e, recorder, tol, max_iter)
-            if result is not None:
-                return result
         left = max(1, max_iter - len(recorder.records))
         return continue_with_newton(newton, objective, e.w, recorder, tol, left)
 
@@ -64,35 +62,40 @@ class TableNewton:
         misleads = not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value
         return objective.evaluate(w, order=2) if misleads else e
 
+    def _descend(
+        self, objective: TableSampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int
+    ) -> tuple[ObjectiveValue, SolverResult | None]:
+        """Return the last point and, if it is certified, the result (steps 2 and 3)."""
+        settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
+        factor, step, near = e.factor(), 0.0, settings.table_near[self.strict]
+        for _ in range(max_iter):
+            recorder.add(e, step)
+            p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
+            slope = float(p @ e.gradient)
+            if not (math.isfinite(slope) and slope > 0.0):
+                break
+            decrements.append(math.sqrt(slope))
+            if self.strict and (_is_last_step(objective, guess, e, tol) or self._diverges(decrements)):
+                break
+            if not self.strict and _is_near(objective, guess, e, tol):  # 3
+                certificate = certify_from(objective, e, guess, tol)
+                if certificate.converged:
+                    return e, recorder.result(e, certificate)
+            change = decrements[-1] / math.sqrt(_total_curvature(guess))  # of activations, root mean square
+            order = 2 if change > near or len(pairs) >= settings.table_steps else 1
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
+                moved = line_search(objective, e, p, slope, order=order)  # 2
+            if moved is None:
+                break
+            f, step = moved
+            add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
+            e = f
+            if e.hessian is not None:
+                guess, factor, pairs = e, e.factor(), []
+        return e, None
 
-def _descend(
-    objective: TableSampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int
-) -> tuple[ObjectiveValue, SolverResult | None]:
-    """Return the last point and, if it is certified, the result (steps 2 and 3)."""
-    settings, pairs, guess = policy.POLICY, Pairs(), e
-    factor, step = e.factor(), 0.0
-    for _ in range(max_iter):
-        recorder.add(e, step)
-        if _is_near(objective, guess, e, tol):  # 3
-            certificate = certify_from(objective, e, guess, tol)
-            if certificate.converged:
-                return e, recorder.result(e, certificate)
-        p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
-        slope = float(p @ e.gradient)
-        if not (math.isfinite(slope) and slope > 0.0):
-            break
-        change = math.sqrt(slope / _total_curvature(guess))  # of activations, root mean square
-        order = 2 if change > settings.table_near or len(pairs) >= settings.table_steps else 1
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
-            moved = line_search(objective, e, p, slope, order=order)  # 2
-        if moved is None:
-            break
-        f, step = moved
-        add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
-        e = f
-        if e.hessian is not None:
-            guess, factor, pairs = e, e.factor(), []
-    return e, None
+    def _diverges(self, decrements: list[float]) -> bool:
+        return self.watch_divergence and looks_separated(decrements)
 
 
 def _total_curvature(e: ObjectiveValue) -> float:
@@ -111,3 +114,12 @@ def _is_near(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, 
     assert guess.hessian is not None
     least = objective.eigenvalue_bound(guess.hessian) or factor.smallest_eigenvalue
     return decrement * objective.self_concordance <= margin * math.sqrt(least)
+
+
+def _is_last_step(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> bool:
+    """Whether a Newton step from here is the last, and needs no evaluation."""
+    settings, p = policy.POLICY, guess.factor().solve(e.gradient)
+    decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
+    change = objective.self_concordance * math.sqrt(float(p @ p))
+    last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
+    return min(last, decrement / (settings.newton_digits * tol)) <= 1.0  # Newton's method takes no step there
