@@ -73,10 +73,16 @@ class BorderedDiagonal:
 
     def scaled(self, unit: Array) -> BorderedDiagonal:
         """Return ``H_jk / (unit_j unit_k)``."""
+        return replace(self, B=self.B.copy()).rescaled(unit)
+
+    def rescaled(self, unit: Array) -> BorderedDiagonal:
+        """As `scaled`, with the block between scaled where it is: nobody else may hold it."""
         r, e = self.rest(unit), unit[self.start : self.stop]
-        B = self.B / r
-        B /= e[:, None]
-        return replace(self, A=self.A / np.outer(r, r), B=B, d=self.d / e**2)
+        for j in np.flatnonzero(r != 1.0):
+            self.B[:, j] /= r[j]
+        if (e != 1.0).any():
+            np.divide(self.B, e[:, None], out=self.B)
+        return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2)
 
     def plus_diagonal(self, q: Array) -> BorderedDiagonal:
         """Return ``H + diag(q)``."""

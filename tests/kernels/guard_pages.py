@@ -204,7 +204,10 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         if e >= 0:
             problem.eliminated, problem.start, problem.levels = e, int(starts[e]), gone
             problem.D = room.zeros(gone + 1)
-            problem.B = room.zeros(gone + 1, size + 1 - gone) if rng.random() < 0.7 else None
+            if rng.random() < 0.7:
+                problem.B = room.zeros(gone + 1, size + 1 - gone)
+            else:
+                problem.N = room.zeros(gone + 1, 1 + m)
         problem.size, problem.A = size + 1 - gone, room.zeros(size + 1 - gone, size + 1 - gone)
     print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated}", flush=True)
     return "table", problem, task

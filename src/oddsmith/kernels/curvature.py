@@ -62,11 +62,20 @@ def can_cross(block: Block, at: CurvatureParams) -> bool:
     return kernels is not None and isinstance(block.Phi, SplitRows) and at.link is None and at.eliminated is not None
 
 
-def cross_block(block: Block, h: Array, at: CurvatureParams, levels: tuple[int, int], B: Array) -> None:
-    """Sum the block of the Hessian between some ``levels`` of the factor eliminated and all else into ``B``.
+def cross_room(block: Block, at: CurvatureParams, N: Array) -> Array:
+    """Return room for the block between the factor eliminated and all else, with the columns ``N`` of a pass apart.
 
-    ``h`` are the curvatures of the rows, which a pass with ``at.apart`` has written. ``B`` has a column more than there
-    are, of what has none.
+    There is a column more than there are, of what has none.
+    """
+    kernels = native.kernels()
+    assert kernels is not None and at.eliminated is not None
+    return table.TableKernel(kernels, table.Layout.of(block), at.center).cross_room(at.eliminated, N)
+
+
+def cross_block(block: Block, h: Array, at: CurvatureParams, levels: tuple[int, int], B: Array) -> None:
+    """Sum the block of the Hessian between some ``levels`` of the factor eliminated and all other factors into ``B``.
+
+    ``h`` are the curvatures of the rows, which a pass with ``at.apart`` has written.
     """
     kernels = native.kernels()
     assert kernels is not None and at.eliminated is not None

@@ -49,7 +49,7 @@ class CurvatureParams:
     ``max_n Σ_j inverse_j z_nj²``. Compiled kernels write and read ``buffers``. ``link`` is that of two classes, None
     for the logit; with ``expected`` the curvature is that expected under the model. ``eliminated`` are the columns
     (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal. With ``apart``, which only
-    `cross_block` allows for, the block between that factor and all else is left out.
+    some kernels know, the block between that factor and all else has the columns of the intercept and numbers alone.
     """
 
     W: Array
@@ -76,7 +76,7 @@ class CurvatureParams:
         if columns is None:
             return np.zeros((C * P, C * P))
         levels = columns[1] - columns[0]
-        A, B = np.zeros((P - levels, P - levels)), np.zeros((0 if self.apart else levels, P - levels))
+        A, B = np.zeros((P - levels, P - levels)), np.zeros((levels, P - levels))
         return BorderedDiagonal(A=A, B=B, d=np.zeros(levels), start=1 + columns[0])
 
     @property

@@ -148,8 +148,19 @@ class TableKernel:
         self.run(GIVEN, rows=np.ascontiguousarray(h), **room.fields())
         return room.result()
 
+    def cross_room(self, columns: tuple[int, int], N: Array) -> Array:
+        """Return room for the block between the factor of some ``columns`` and all else, with those of the numbers.
+
+        There is a column more than there are, of what has none.
+        """
+        first, last = columns
+        B = np.zeros((last - first, self.layout.size + 1 - (last - first)))
+        at = self.layout.columns
+        B[:, 0], B[:, 1 + np.where(at < first, at, at - (last - first))] = N[:, 0], N[:, 1:]
+        return B
+
     def add_cross(self, h: Array, columns: tuple[int, int], levels: tuple[int, int], B: Array) -> None:
-        """Add the rows of some ``levels`` of the factor eliminated to ``B``, of rows of curvature ``h``."""
+        """Add the block between some ``levels`` of a factor and all others to ``B``, of rows of curvature ``h``."""
         fields = self.layout.eliminating(columns)
         self.run(CROSS, rows=h, size=B.shape[1], B=B, from_=levels[0], to=levels[1], **fields)
 
@@ -178,30 +189,36 @@ class TableKernel:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HessianRoom:
-    """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these."""
+    """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these.
+
+    ``N`` takes the place of ``B``: the columns of the intercept and of the numbers alone.
+    """
 
     layout: Layout
     eliminated: tuple[int, int] | None
     A: Array
     D: Array | None = None
     B: Array | None = None
+    N: Array | None = None
 
     @classmethod
     def of(cls, layout: Layout, columns: tuple[int, int] | None, *, apart: bool = False) -> HessianRoom:
-        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated; ``apart``: without B."""
+        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated; ``apart``: with N."""
         levels = 0 if columns is None else columns[1] - columns[0]
         size = layout.size + 1 - levels
         if columns is None:
             return cls(layout=layout, eliminated=None, A=np.zeros((size, size)))
-        D, B = np.zeros(levels + 1), None if apart else np.zeros((levels + 1, size))
-        return cls(layout=layout, eliminated=columns, A=np.zeros((size, size)), D=D, B=B)
+        D, A = np.zeros(levels + 1), np.zeros((size, size))
+        if apart:
+            return cls(layout=layout, eliminated=columns, A=A, D=D, N=np.zeros((levels + 1, 1 + len(layout.columns))))
+        return cls(layout=layout, eliminated=columns, A=A, D=D, B=np.zeros((levels + 1, size)))
 
     def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
         """Return the fields of a problem."""
         fields: dict[str, npt.NDArray[Any] | int | None] = {"A": self.A, "size": len(self.A)}
         if self.eliminated is None:
             return fields
-        return {**fields, **self.layout.eliminating(self.eliminated), "D": self.D, "B": self.B}
+        return {**fields, **self.layout.eliminating(self.eliminated), "D": self.D, "B": self.B, "N": self.N}
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
@@ -211,7 +228,9 @@ class HessianRoom:
         if self.eliminated is None:
             return A
         assert self.D is not None
-        B = np.zeros((0, len(A))) if self.B is None else self.B[:-1, :-1]
+        both = self.B[:, :-1] if self.B is not None else self.N
+        assert both is not None
+        B = both[:-1]
         return BorderedDiagonal(A=A, B=B, d=self.D[:-1], start=1 + self.eliminated[0])
 
 

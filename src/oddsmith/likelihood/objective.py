@@ -22,7 +22,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.curvature import activations, can_cross, cross_block
+from oddsmith.kernels.curvature import activations, can_cross, cross_block, cross_room
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
@@ -253,11 +253,13 @@ class FoldObjective:
 
     @cached_property
     def _crosses(self) -> bool:
-        """Whether the block between the factor eliminated and all else is summed apart."""
+        """Whether the block between the factor eliminated and all else is summed apart: two of it would be large."""
         source = self.source
-        if self.eliminated is None or not isinstance(source, MemorySource):
+        if self.eliminated is None or not isinstance(source, MemorySource) or source.form is None:
             return False
-        return can_cross(source.block(*source.slices()[0]), self._at(np.zeros(self.size), 2))
+        levels = self.eliminated[1] - self.eliminated[0]
+        large = 2.0 * 8.0 * levels * (self.size - levels) > policy.POLICY.table_room * self.n_rows * source.form.row_bytes
+        return large and can_cross(source.block(*source.slices()[0]), self._at(np.zeros(self.size), 2))
 
     def _bordered_sums(self, at: CurvatureParams) -> Curvature:
         """Return the sums with a Hessian in which a factor is eliminated, in the memory of one such Hessian.
@@ -271,8 +273,8 @@ class FoldObjective:
         H = sums.hessian
         assert isinstance(H, BorderedDiagonal)
         L, threads = len(H.d), self.threads or available_cores()
-        B = np.zeros((L, len(H.A) + 1))
         rows = source.block(0, source.n_rows)
+        B = cross_room(rows, at, H.B)
 
         def add(levels: tuple[int, int]) -> None:
             cross_block(rows, h, at, levels, B[slice(*levels)])
@@ -525,11 +527,12 @@ class FoldObjective:
         return in_slices(self.memory_source, policy.POLICY.small_slices)
 
     def _bordered_source(self, levels: int) -> AnySource | RunSource:
-        """Return the rows in few slices where the sums of each are as large as its rows."""
-        source, few, sums = self.source, policy.POLICY.small_slices, 8.0 * levels * float(self.size - levels)
-        if isinstance(source, MemorySource) and sums > source.size and len(source.slices()) > few:
-            return in_slices(source, few)
-        return source
+        """Return the rows in few slices, since the sums of each take memory and time to merge."""
+        source, few = self.source, policy.POLICY.small_slices
+        if not isinstance(source, MemorySource) or source.form is None or len(source.slices()) <= few:
+            return source
+        sums = 8.0 * levels * float(self.size - levels) / (self.n_rows * source.form.row_bytes)
+        return in_slices(source, few if few * sums <= policy.POLICY.table_room else 2)
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""
@@ -557,7 +560,7 @@ class FoldObjective:
         if H is None:
             return None
         if isinstance(H, BorderedDiagonal):
-            return H if self._unit is None else H.scaled(self._unit)
+            return H if self._unit is None else H.rescaled(self._unit)
         C, P = self.shape
         if self.whitening is not None:
             R = linalg.block_diag(1.0, self.whitening)

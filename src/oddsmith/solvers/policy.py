@@ -70,6 +70,7 @@ class Policy:
     table_sample_rows: int = 4000
     table_near: tuple[float, float] = (0.1, 0.005)
     table_steps: int = 6
+    table_room: float = 0.2
     table_slice_rows: int = 1 << 16
     """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16 slices
     5.3 ms, 4 slices 3.7 ms)."""

@@ -73,7 +73,7 @@ class TableProblem(ctypes.Structure):
         *((name, _P) for name in ("numbers", "center")),
         *((name, _P) for name in ("t", "s", "offset", "w", "inverse", "rows", "g", "squares", "A")),
         *((name, _I) for name in ("size", "eliminated", "start", "levels")),
-        *((name, _P) for name in ("D", "B")),
+        *((name, _P) for name in ("D", "B", "N")),
         *((name, _I) for name in ("from_", "to")),
         *((name, _D) for name in ("value", "max_norm2")),
     )

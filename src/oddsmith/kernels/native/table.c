@@ -33,7 +33,8 @@ typedef struct {
     double *A;                /* the Hessian, each pair once, without the factor eliminated; or NULL */
     int64_t size, eliminated; /* order of A, one more than the columns; the factor eliminated, or -1 */
     int64_t start, levels;    /* of that factor: its first place, the number of its places */
-    double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size); B may be NULL */
+    double *D, *B, *N;        /* its diagonal, and its rows of the Hessian (levels + 1 by size); or only those with the
+                                 intercept and the numbers (levels + 1 by 1 + m), and B is NULL */
     int64_t from, to;         /* CROSS: the levels whose rows B has */
     double value, max_norm2;
 } table_problem;
@@ -264,21 +265,18 @@ INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, con
     const double *restrict v = t.V + k * TABLE_TILE;
     double *restrict H = apart ? p->B : p->A, *restrict hv = t.hz;
     for (int64_t i = 0; i < n; i++) hv[i] = p->values[k] ? t.h[i] * v[i] : t.h[i];
-    if (apart && !H) {
-        for (int64_t i = 0; i < n; i++) p->D[rows[i]] += p->values[k] ? hv[i] * v[i] : hv[i];
-        return;
-    }
     if (t.factors[k].u && t.wide == LANES_double)
         add_rows(t.factors[k], t.at + k * TABLE_TILE, n, t.Y, LANES_double);
     else if (t.factors[k].u)
         add_rows(t.factors[k], t.at + k * TABLE_TILE, n, t.Y, t.wide);
     else
         for (int64_t i = 0; i < n; i++) {
-            double *restrict row = H + rows[i] * size;
+            double *restrict row = H ? H + rows[i] * size : p->N + rows[i] * (1 + m);
             row[0] += hv[i];
-            for (int64_t j = 0; j < m; j++) row[numbers[j]] += hv[i] * t.Z[j * TABLE_TILE + i];
+            for (int64_t j = 0; j < m; j++) row[H ? numbers[j] : 1 + j] += hv[i] * t.Z[j * TABLE_TILE + i];
             *(apart ? p->D + rows[i] : row + rows[i]) += p->values[k] ? hv[i] * v[i] : hv[i];
         }
+    if (!H) return;
     for (int64_t l = 0; l < (apart ? p->f : k); l++) {
         if (l == p->eliminated) continue;
         const int32_t *restrict columns = t.rows + l * TABLE_TILE;
@@ -306,9 +304,9 @@ INLINE void add_hessian(table_problem *p, int64_t n, table_tile t, const int32_t
     for (int64_t k = 0; k < p->f; k++) add_factor(p, k, n, t, numbers);
 }
 
-/* Add the rows of the Hessian of some levels of the factor eliminated, with the numbers and all other factors. If they are
-   few of the levels, only the codes of that factor are read of all rows. */
-INLINE void add_cross(table_problem *p, int64_t first, int64_t n, table_tile t, const int32_t *numbers) {
+/* Add the rows of the Hessian of some levels of the factor eliminated, with all other factors. If they are few of the
+   levels, only the codes of that factor are read of all rows. */
+INLINE void add_cross(table_problem *p, int64_t first, int64_t n, table_tile t) {
     const int64_t e = p->eliminated, size = p->size, from = p->from, to = p->to, few = 8 * (to - from) < p->levels;
     int32_t *rows = t.rows + e * TABLE_TILE, which[TABLE_TILE];
     int64_t count = 0;
@@ -318,24 +316,21 @@ INLINE void add_cross(table_problem *p, int64_t first, int64_t n, table_tile t, 
         which[count] = (int32_t)i;
         count += rows[i] >= from && rows[i] < to;
     }
-    const int64_t loaded = few ? count : n;
-    for (int64_t j = 0; j < p->m; j++)
-        load_column(
-            p->columns[j], p->column_kinds[j], first, loaded, few ? which : NULL, p->center[j], t.Z + j * TABLE_TILE
-        );
-    for (int64_t l = 0; l < p->f; l++)
-        if (l != e) {
-            load_factor(p, l, first, loaded, few ? which : NULL, t);
-            find_rows(p, l, loaded, t);
-        }
     for (int64_t c = 0; c < count; c++) {
-        const int64_t own = which[c], i = few ? c : own;
-        double *restrict row = p->B + (rows[own] - from) * size;
-        const double h = p->rows[first + own] * (p->values[e] ? t.V[e * TABLE_TILE + own] : 1.0);
-        row[0] += h;
-        for (int64_t j = 0; j < p->m; j++) row[numbers[j]] += h * t.Z[j * TABLE_TILE + i];
-        for (int64_t l = 0; l < p->f; l++)
-            if (l != e) row[t.rows[l * TABLE_TILE + i]] += p->values[l] ? h * t.V[l * TABLE_TILE + i] : h;
+        const int64_t own = which[c];
+        t.h[c] = p->rows[first + own] * (p->values[e] ? t.V[e * TABLE_TILE + own] : 1.0);
+        rows[c] = rows[own] - (int32_t)from;
+    }
+    for (int64_t l = 0; l < p->f; l++) {
+        if (l == e) continue;
+        load_factor(p, l, first, few ? count : n, few ? which : NULL, t);
+        find_rows(p, l, few ? count : n, t);
+        const int32_t *columns = t.rows + l * TABLE_TILE;
+        const double *v = p->values[l] ? t.V + l * TABLE_TILE : NULL;
+        for (int64_t c = 0; c < count; c++) {
+            const int64_t i = few ? c : which[c];
+            p->B[rows[c] * size + columns[i]] += v ? t.h[c] * v[i] : t.h[c];
+        }
     }
 }
 
@@ -350,8 +345,8 @@ INLINE int64_t copies_of(const table_problem *p, int64_t k) {
 
 /* Numbers in the sums of h (1, z) of a factor. */
 INLINE int64_t row_numbers(const table_problem *p, int64_t k, int64_t wide) {
-    const int64_t copies = copies_of(p, k), summed = p->A && (k != p->eliminated || p->B);
-    return summed ? (copies > 1 ? 2 : copies) * (p->code_levels[k] + 1) * wide : 0;
+    const int64_t copies = copies_of(p, k);
+    return p->A ? (copies > 1 ? 2 : copies) * (p->code_levels[k] + 1) * wide : 0;
 }
 
 INLINE int64_t factor_bytes(const table_problem *p, int64_t k, int64_t wide) {
@@ -390,11 +385,13 @@ static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums su
         if (p->squares) p->squares[p->places[k][i]] += total;
     }
     for (int64_t i = 0; i < entries && sums.u; i++) {
-        double *u = sums.u + i * wide, *row = (apart ? p->B : p->A) + sums.rows[i] * p->size;
+        const int alone = apart && !p->B;
+        double *u = sums.u + i * wide, *row = p->A + sums.rows[i] * p->size;
+        if (apart) row = alone ? p->N + sums.rows[i] * (1 + p->m) : p->B + sums.rows[i] * p->size;
         if (sums.copies > 1)
             for (int64_t j = 0; j < wide; j++) u[j] += u[j + entries * wide];
         row[0] += u[0];
-        for (int64_t j = 0; j < p->m; j++) row[numbers[j]] += u[1 + j];
+        for (int64_t j = 0; j < p->m; j++) row[alone ? 1 + j : numbers[j]] += u[1 + j];
         *(apart ? p->D + sums.rows[i] : row + sums.rows[i]) += u[0];
     }
 }
@@ -440,7 +437,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     for (int64_t first = 0; first < p->n; first += TABLE_TILE) {
         const int64_t n = least(TABLE_TILE, p->n - first), ld = round_up(n, LANES_double);
         if (task == CROSS) {
-            add_cross(p, first, n, t, numbers);
+            add_cross(p, first, n, t);
             continue;
         }
         load_tile(p, first, n, t);
