@@ -41,10 +41,12 @@ def test_a_sample_gives_the_scale_of_more_than_sixteen_thousand_rows(n: int, sam
     assert coordinates._is_shown(source) == (not sampled)  # a sample of all rows shows the columns of fewer
 
 
-@pytest.mark.parametrize(("n", "shown"), [(4999, False), (5000, True)])
-def test_a_small_table_shows_its_columns_from_five_thousand_rows(n: int, shown: bool) -> None:
+@pytest.mark.parametrize(
+    ("K", "n", "shown"), [(3, 4999, False), (3, 5000, True), (2, 59_999, False), (2, 60_000, True)]
+)
+def test_a_small_table_shows_its_columns_where_a_sample_has_a_part_in_its_fit(K: int, n: int, shown: bool) -> None:
     X = np.random.default_rng(0).normal(size=(n, 3))
-    assert coordinates._is_shown(MemorySource(X, np.zeros(n, dtype=np.int32), 2)) == shown
+    assert coordinates._is_shown(MemorySource(X, np.zeros(n, dtype=np.int32), K)) == shown
 
 
 @pytest.mark.parametrize(("rows", "programs"), [(1249, True), (1251, False)])

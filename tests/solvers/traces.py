@@ -67,6 +67,7 @@ def shown_late(n: int, D: int) -> tuple[Any, Any]:
     return X, y
 
 
+SAMPLED = {"small_rows": (5000, 5000)}
 SMALL = {"subsample_elements": 40_000, "subsample_rows_per_weight": 90}
 FITS: dict[str, Fit] = {
     "Newton": lambda: fit(rows(300, 3)),
@@ -101,12 +102,12 @@ FITS: dict[str, Fit] = {
     "levels": lambda: fit(levels(4000, 300)),
     "levels, long table": lambda: fit(levels(400_000, 120)),
     "levels, long table, maximum likelihood": lambda: fit(levels(400_000, 120), None),
-    "subsample": lambda: fit(rows(10_000, 20)),
-    "subsample, maximum likelihood": lambda: fit(rows(30_000, 30, size=2.0), None),
+    "subsample": lambda: under(SAMPLED, lambda: fit(rows(10_000, 20))),
+    "subsample, maximum likelihood": lambda: under(SAMPLED, lambda: fit(rows(30_000, 30, size=2.0), None)),
     "subsample, three classes": lambda: fit(rows(30_000, 8, 3), None),
-    "subsample as the start": lambda: fit(rare(6000, 12), None),
+    "subsample as the start": lambda: under(SAMPLED, lambda: fit(rare(6000, 12), None)),
     "subsample as the start, one Hessian": lambda: fit(rare(24_000, 64)),
-    "subsample misleads": lambda: fit(shown_late(20_000, 6)),
+    "subsample misleads": lambda: under(SAMPLED, lambda: fit(shown_late(20_000, 6))),
     "two subsamples": lambda: fit((lambda X, y: (np.asfortranarray(X), y))(*rows(80_000, 20, along=0.5))),
     "two subsamples of many columns": lambda: fit(
         (lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 160, along=0.6))

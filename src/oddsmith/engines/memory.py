@@ -398,9 +398,18 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         job.clear()
 
 
+class _BlasController(ThreadpoolController):
+    """The controller of BLAS libraries alone, by their names: to resolve the paths of all libraries takes 10 ms."""
+
+    def _make_controller_from_path(self, filepath: str) -> None:
+        name = os.path.basename(filepath).lower()
+        if any(part in name for part in ("blas", "blis", "mkl", "lapack")):
+            super()._make_controller_from_path(filepath)
+
+
 @lru_cache(maxsize=1)
 def _blas_controller() -> ThreadpoolController:
-    return ThreadpoolController()
+    return _BlasController()
 
 
 def _take_control() -> None:
@@ -421,7 +430,7 @@ def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
 
     Threads work on slices of the data, and results must not depend on their number. The limit includes the solve:
     waking threads for small matrices costs more than a pass over the data. If the largest matrix has few ``numbers``,
-    BLAS uses one thread anyway and is not looked up, which takes 10 ms once per process.
+    BLAS uses one thread anyway and is not looked up, which takes some milliseconds once per process.
     """
     if numbers <= BLAS_ALONE_NUMBERS:
         yield

@@ -238,7 +238,7 @@ def _is_shown(source: AnySource) -> bool:
         return False
     settings = policy.POLICY
     many = source.n_rows > 4 * settings.coordinate_rows and is_large(source)
-    if many or source.n_rows < (settings.coordinate_rows if is_large(source) else settings.small_rows):
+    if many or source.n_rows < (settings.coordinate_rows if is_large(source) else settings.small_rows[source.K > 2]):
         return False  # a sample has no part in the fit, or was drawn before
     return _seen_enough(source.sample(policy.POLICY.coordinate_rows // 4, seed=2))
 

@@ -267,7 +267,7 @@ class Planner:
         # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
         if self.tall and (facts.sample_shows_columns or not flat):
             return self.subsampled(polish=flat, representative=facts.sample_shows_columns)
-        rows = max(self.policy.small_rows, self.policy.small_rows_per_weight * weights)
+        rows = max(self.policy.small_rows[facts.n_classes > 2], self.policy.small_rows_per_weight * weights)
         if self.can_subsample and facts.n_rows >= rows:
             return self.subsampled(polish=True, representative=self.small_table and facts.sample_shows_columns)
         if self.hessian_dominates:

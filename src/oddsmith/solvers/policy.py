@@ -83,9 +83,9 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
-    deferred_products: float = 2e8
+    deferred_products: float = 5e7
     """Products from which the Hessian of a fit with a prior is formed only on demand: it would take longer than the fit
-    (1,000 × 1,000: 160 → 40 ms)."""
+    (1,000 × 1,000: 160 → 40 ms; 4,000 × 160: 9.8 → 6.1)."""
     gradient_rows_per_weight: int = 4
     """Without a prior, fewer rows per weight are likely to be separated, which Newton's method detects best."""
     rows_per_weight: int = 60
@@ -93,9 +93,10 @@ class Policy:
     rows_per_weight_wide: int = 8
     """The same with a prior and many weights, where a Hessian of all rows is never formed (12,000 × 800:
     with 16 it takes 15 times the work)."""
-    small_rows: int = 5000
+    small_rows: tuple[int, int] = (60_000, 5000)
     small_rows_per_weight: int = 100
-    """Rows from which a small table begins on a subsample (10,000 × 20: 11.9 → 6.7 ms)."""
+    """Rows from which a small table begins on a subsample, of two classes and of more (30,000 × 10 of five classes:
+    23 → 15 ms; of two, 20,000 × 50 took 12 ms with a subsample, 7 without, and 100,000 × 10 10 and 12)."""
     drawn_rows_per_weight: int = 10
     """Rows for each weight of a sample that was drawn from files: with fewer it is the start only."""
 
