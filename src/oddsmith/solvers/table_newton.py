@@ -45,7 +45,7 @@ class TableNewton:
         return continue_with_newton(newton, objective, e.w, recorder, tol, left)
 
     def _start(self, objective: TableSampled, w: Array, recorder: Recorder) -> ObjectiveValue:
-        """Return the evaluation, Hessian included, at the optimum of a sample, or at ``w`` if that is better."""  # 1
+        """Return the evaluation, Hessian included, at the optimum of a sample, or at ``w`` if that is better (1)."""
         if not self.sample_rows:
             return objective.evaluate(w, order=2)
         settings = policy.POLICY
@@ -75,9 +75,9 @@ class TableNewton:
             if not (math.isfinite(slope) and slope > 0.0):
                 break
             decrements.append(math.sqrt(slope))
-            if self.strict and (_is_last_step(objective, guess, e, tol) or self._diverges(decrements)):
+            if self.strict and (last_step_distance(objective, guess, e, tol) <= 1.0 or self._diverges(decrements)):
                 break
-            if not self.strict and _is_near(objective, guess, e, tol):  # 3
+            if not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
                 certificate = certify_from(objective, e, guess, tol)
                 if certificate.converged:
                     return e, recorder.result(e, certificate)
@@ -105,21 +105,22 @@ def _total_curvature(e: ObjectiveValue) -> float:
     return max(float(H[0, 0]), 1e-300)
 
 
-def _is_near(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> bool:
-    """Whether the curvature at an earlier point is likely to certify."""
+def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
+    """Return the distance from the region where the curvature at an earlier point is likely to certify, reached at 1."""
     margin, factor = policy.POLICY.certificate_margin, guess.factor()
     decrement = factor.norm(e.gradient)
-    if not decrement <= math.sqrt(2.0 * margin * e.allowed_gap(tol)):
-        return False
+    distance = decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol))
+    if distance > 1.0:
+        return distance
     assert guess.hessian is not None
     least = objective.eigenvalue_bound(guess.hessian) or factor.smallest_eigenvalue
-    return decrement * objective.self_concordance <= margin * math.sqrt(least)
+    return max(distance, decrement * objective.self_concordance / (margin * math.sqrt(max(least, 1e-300))))
 
 
-def _is_last_step(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> bool:
-    """Whether a Newton step from here is the last, and needs no evaluation."""
+def last_step_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
+    """Return the distance from the region where a Newton step is the last and needs no evaluation, reached at 1."""
     settings, p = policy.POLICY, guess.factor().solve(e.gradient)
     decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
     change = objective.self_concordance * math.sqrt(float(p @ p))
     last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
-    return min(last, decrement / (settings.newton_digits * tol)) <= 1.0  # Newton's method takes no step there
+    return min(last, decrement / (settings.newton_digits * tol))  # Newton's method takes no step there
