@@ -99,7 +99,7 @@ def _encode(native: Kernels, texts: TextBuffers) -> TextCodes:
     problem = TextsProblem(n=texts.n, offsets=address(texts.offsets), wide=texts.offsets.itemsize == 8)
     problem.data, problem.size = address(texts.data), len(texts.data)
     problem.valid, problem.first = address(texts.valid), texts.first
-    room, widths = LevelRoom(problem.levels), list(WIDTHS)
+    room, widths = LevelRoom(problem.levels), [np.dtype(width) for width in WIDTHS]
     codes: npt.NDArray[Any] = np.empty(texts.n, dtype=widths[0])
     counts = np.zeros(FIRST_LEVELS, dtype=np.int64)
     while True:
@@ -108,14 +108,19 @@ def _encode(native: Kernels, texts: TextBuffers) -> TextCodes:
         row, known = problem.next, int(problem.levels.levels)
         if row == texts.n:
             return room.codes(codes, counts, problem.missing)
-        if known >= np.iinfo(widths[0]).max:  # wider codes
+        if known >= _largest(widths[0]):  # wider codes
             widths.pop(0)
             wider = np.empty(texts.n, dtype=widths[0])
             wider[:row] = codes[:row]
             codes = wider
-        most = min(4 * known + FIRST_LEVELS, int(np.iinfo(widths[0]).max))
+        most = min(4 * known + FIRST_LEVELS, _largest(widths[0]))
         room.grow(most, int(texts.offsets[row + 1] - texts.offsets[row]))
         counts = np.concatenate([counts[:known], np.zeros(most - known, dtype=np.int64)])
+
+
+def _largest(dtype: np.dtype[Any]) -> int:
+    """The most levels that codes of a type have."""
+    return int(2 ** (8 * dtype.itemsize - 1) - 1)
 
 
 def count_lines(text: bytes | bytearray) -> int:
@@ -135,7 +140,7 @@ def count_lines(text: bytes | bytearray) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvValues:
-    """The values of a column of delimited text: numbers, or texts as codes; ``valid`` is 0 where a number is missing."""
+    """The values of a column of delimited text: numbers (``valid``: 0 where one is missing), or texts as codes."""
 
     values: npt.NDArray[Any] | TextCodes
     valid: npt.NDArray[np.uint8] | None = None

@@ -179,18 +179,16 @@ def _table_coordinates(
     So a row has one entry in the columns of a factor. Of several classes these are scaled, too: the preconditioner of
     gradients expects unit spread.
     """
-    factors = form.factor_columns
-    unscaled = len(contrast) == 2 and isinstance(source, MemorySource) and isinstance(source.X, SplitRows)
-    if unscaled and factors.all():
-        return Coordinates(center=np.zeros(form.M), scale=np.ones(form.M), contrast=contrast)
-    if unscaled:
+    factors, M, binary = form.factor_columns, form.M, len(contrast) == 2
+    if binary and factors.all():
+        return Coordinates(center=np.zeros(M), scale=np.ones(M), contrast=contrast)
+    if binary and isinstance(source, MemorySource):
         rows, form = _numbers_alone(source.X)
-        source = replace(source, X=rows)
+        mean, spread = _spread(*_table_moments(engine, replace(source, X=rows), form), centred)
+        return Coordinates(center=_among(~factors, mean, 0.0), scale=_among(~factors, spread, 1.0), contrast=contrast)
     center, scale = _spread(*_table_moments(engine, source, form), centred)
-    if unscaled:
-        center, scale = _among(~factors, center, 0.0), _among(~factors, scale, 1.0)
     center[factors] = 0.0
-    if len(contrast) == 2:
+    if binary:
         scale[factors] = 1.0
     return Coordinates(center=center, scale=scale, contrast=contrast)
 

@@ -7,10 +7,8 @@ centred tile by tile as it is read, and the scale acts on sums of size M.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -22,14 +20,15 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.curvature import activations, can_cross, cross_block, cross_room
+from oddsmith.kernels.curvature import activations
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
+from oddsmith.likelihood.table_sums import between_bytes, crosses, in_few_slices, sums_apart, table_sample
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
-from oddsmith.rows import DenseRows, SplitRows
+from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
@@ -235,7 +234,7 @@ class FoldObjective:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
         at = self._at(w, order, inverse, expected=expected)
-        sums = self._bordered_sums(at) if order >= 2 and self._crosses else self.fold(Curvature, at)
+        sums = sums_apart(self, at) if order >= 2 and self._crosses else self.fold(Curvature, at)
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
@@ -253,35 +252,8 @@ class FoldObjective:
 
     @cached_property
     def _crosses(self) -> bool:
-        """Whether the block between the factor eliminated and all else is summed apart: two of it would be large."""
-        source = self.source
-        if self.eliminated is None or not isinstance(source, MemorySource) or source.form is None:
-            return False
-        levels = self.eliminated[1] - self.eliminated[0]
-        large = 2.0 * 8.0 * levels * (self.size - levels) > policy.POLICY.table_room * self.n_rows * source.form.row_bytes
-        return large and can_cross(source.block(*source.slices()[0]), self._at(np.zeros(self.size), 2))
-
-    def _bordered_sums(self, at: CurvatureParams) -> Curvature:
-        """Return the sums with a Hessian in which a factor is eliminated, in the memory of one such Hessian.
-
-        Each thread sums the levels of its own between the factor and all else: the block exists once, not for every
-        slice of the rows.
-        """
-        source, h = self.memory_source, np.empty(self.n_rows)
-        buffers = replace(self.buffers or RowBuffers(), curvature=h)
-        sums = self.fold(Curvature, replace(at, apart=True, buffers=buffers))
-        H = sums.hessian
-        assert isinstance(H, BorderedDiagonal)
-        L, threads = len(H.d), self.threads or available_cores()
-        rows = source.block(0, source.n_rows)
-        B = cross_room(rows, at, H.B)
-
-        def add(levels: tuple[int, int]) -> None:
-            cross_block(rows, h, at, levels, B[slice(*levels)])
-
-        edges = [L * i // threads for i in range(threads + 1)]
-        deque(parallel_map(add, list(pairwise(edges)), threads), maxlen=0)
-        return replace(sums, hessian=replace(H, B=B[:, :-1]))
+        """Whether the block between the factor eliminated and all else is summed apart."""
+        return self.eliminated is not None and crosses(self)
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -357,34 +329,9 @@ class FoldObjective:
         weight = float(part.n_rows) if part.s is None else float(part.s.sum())
         return self.over(part, weight / self.weight)
 
-    def table_sample(self, rows: int, seed: int) -> tuple[FoldObjective, Array]:
-        """Return the objective over about ``rows`` rows without the columns eliminated, and which weights it has.
-
-        Its prior is scaled up like its rows: levels of which it has few rows stay near the mean of the prior. Without a
-        prior, one of unit scale keeps them from diverging.
-        """
-        source, (C, P) = self.memory_source, self.shape
-        first, last = (0, 0) if self.eliminated is None else self.eliminated
-        kept = np.ones(P, dtype=bool)
-        kept[1 + first : 1 + last] = False
-        assert isinstance(source.X, SplitRows)
-        parts = zip(source.X.parts, source.X.ranges, strict=True)
-        others = SplitRows(tuple(part for part, columns in parts if columns != self.eliminated))
-        part = replace(source, X=others).sample(rows, seed)
-        part = in_slices(part, 1 if part.size <= policy.POLICY.table_slice_rows else 2)
-        fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / self.weight
-        penalty = Quadratic(np.zeros((C, P)), np.ones(P)) if self.penalty is None else self.penalty
-        Q = penalty.Q if self.penalty is not None else np.where(np.arange(P) > 0, 1.0, 0.0)
-        Q = Q[kept] if Q.ndim == 1 else Q
-        sample = replace(
-            self.over(part, fraction),
-            center=self.center[kept[1:]],
-            scale=self.scale[kept[1:]],
-            free=self.free[:, kept],
-            penalty=Quadratic(penalty.mean[:, kept], Q / fraction),
-            eliminated=None,
-        )
-        return sample, kept
+    def table_sample(self, rows: int, seed: int) -> tuple[FoldObjective, npt.NDArray[np.bool_]]:
+        """Return the objective over some rows of a table, without the columns eliminated, and which weights it has."""
+        return table_sample(self, rows, seed)
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""
@@ -516,23 +463,14 @@ class FoldObjective:
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
         if self.eliminated is not None and not self._crosses:
-            return self._bordered_source(self.eliminated[1] - self.eliminated[0])
+            return in_few_slices(self.source, between_bytes(self))
         source, products = self.source, self.n_rows * float(self.size) ** 2
         if isinstance(source, MemorySource) and source.form is not None:
-            few = max(policy.POLICY.small_slices, source.n_rows // policy.POLICY.table_slice_rows)
-            return in_slices(source, few) if len(source.slices()) > few else source
+            return in_few_slices(source, 0.0)
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
-
-    def _bordered_source(self, levels: int) -> AnySource | RunSource:
-        """Return the rows in few slices, since the sums of each take memory and time to merge."""
-        source, few = self.source, policy.POLICY.small_slices
-        if not isinstance(source, MemorySource) or source.form is None or len(source.slices()) <= few:
-            return source
-        sums = 8.0 * levels * float(self.size - levels) / (self.n_rows * source.form.row_bytes)
-        return in_slices(source, few if few * sums <= policy.POLICY.table_room else 2)
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""

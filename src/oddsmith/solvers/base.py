@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal, BorderedFactor
 from oddsmith.cached_property import cached_property
@@ -232,7 +233,7 @@ class Subsampled(ColumnCurvature, Protocol):
 class TableSampled(Subsample, Protocol):
     """An objective over a table with factors, which supports a start on some rows and without the largest factor."""
 
-    def table_sample(self, rows: int, seed: int) -> tuple[Subsample, Array]:
+    def table_sample(self, rows: int, seed: int) -> tuple[Subsample, npt.NDArray[np.bool_]]:
         """Return the objective over about so many rows without the columns eliminated, and which weights it has."""
 
 

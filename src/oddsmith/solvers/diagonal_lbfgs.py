@@ -10,12 +10,11 @@ import numpy as np
 
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, Factor, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
+from oddsmith.solvers.base import SOLVERS, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
 from oddsmith.solvers.certificate import certify
 from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
-from oddsmith.solvers.subsample_certificate import certify_from
 
 
 @SOLVERS.register("lbfgs")

@@ -106,7 +106,7 @@ def _total_curvature(e: ObjectiveValue) -> float:
 
 
 def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
-    """Return the distance from the region where the curvature at an earlier point is likely to certify, reached at 1."""
+    """Return the distance from where the curvature at an earlier point is likely to certify, reached at 1."""
     margin, factor = policy.POLICY.certificate_margin, guess.factor()
     decrement = factor.norm(e.gradient)
     distance = decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol))

@@ -352,7 +352,7 @@ class TextTable(TableFile):
                 raise self._error(self._explain(text, line, why)) from error
 
     def _read_plain(self, text: Text, types: Types, names: list[str] | None) -> pa.Table | None:
-        """Return the rows by the kernel for plain text, None where that does not read them; it is not tried for ever."""
+        """Return the rows by the kernel for plain text, None where it cannot read them; it is not tried for ever."""
         known = names is not None and all(name in types for name in names)
         if not known or names is None or self.dialect.decimal == "," or len(self.not_plain) >= TRIES:
             return None

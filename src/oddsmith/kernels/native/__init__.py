@@ -66,10 +66,7 @@ class TableProblem(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("n", "m", "f")),
-        *(
-            (name, _P)
-            for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "places")
-        ),
+        *((name, _P) for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "places")),
         *((name, _P) for name in ("numbers", "center")),
         *((name, _P) for name in ("t", "s", "offset", "w", "inverse", "rows", "g", "squares", "A")),
         *((name, _I) for name in ("size", "eliminated", "start", "levels")),
