@@ -16,7 +16,7 @@ from oddsmith.engines.memory import RunSource, available_cores, in_slices, paral
 from oddsmith.kernels.curvature import can_cross, cross_block, cross_room
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.priors import Quadratic
-from oddsmith.rows import SplitRows
+from oddsmith.rows import ColumnRows, SplitRows
 from oddsmith.solvers import policy
 from oddsmith.statistics import Curvature, CurvatureParams
 
@@ -86,8 +86,8 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     kept[1 + first : 1 + last] = False
     assert isinstance(source.X, SplitRows)
     parts = zip(source.X.parts, source.X.ranges, strict=True)
-    others = SplitRows(tuple(part for part, columns in parts if columns != objective.eliminated))
-    part = replace(source, X=others).sample(rows, seed)
+    others = tuple(part for part, columns in parts if columns != objective.eliminated)
+    part = replace(source, X=SplitRows(others or (ColumnRows((), source.n_rows),))).sample(rows, seed)
     part = in_slices(part, 1 if part.size <= policy.POLICY.table_slice_rows else 2)
     fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / objective.weight
     penalty = objective.penalty or Quadratic(np.zeros((C, P)), np.append(0.0, np.ones(P - 1)))
