@@ -92,8 +92,9 @@ class TextTable(TableFile):
         complete = len(head) < HEAD
         dialect = (dialect or TextDialect()).found_in(head, complete=complete)
         begin = len(BOM) if head.startswith(BOM) else 0
-        begin += len(head[begin:]) - len(head[begin:].lstrip(b"\r\n"))
-        text = head[begin:]
+        while head[begin : begin + 1] in (b"\r", b"\n"):
+            begin += 1
+        text = head[begin:] if begin else head
         if not text:
             raise InvalidInputError(f"{file.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
         delimiter = dialect.delimiter or ","
