@@ -30,7 +30,7 @@ from oddsmith.kernels.native import (
     QuadraticProblem,
     SgdProblem,
     TableProblem,
-    TextLevels,
+    TextLevelTable,
     TextsProblem,
 )
 
@@ -218,11 +218,11 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "table", problem, task
 
 
-def text_levels(room: Room, most: int, texts: list[bytes]) -> TextLevels:
+def text_levels(room: Room, most: int, texts: list[bytes]) -> TextLevelTable:
     """Room for so many texts, of which none is known yet."""
     size = max(1, sum(map(len, texts)))
     slots = 1 << int(2 * most).bit_length()
-    levels = TextLevels(levels=0, most=most, room=size, slots_less_one=slots - 1)
+    levels = TextLevelTable(levels=0, most=most, room=size, slots_less_one=slots - 1)
     levels.ends, levels.bytes = room.put(np.zeros(most, dtype=np.int64)), room.put(np.zeros(size, dtype=np.uint8))
     levels.keys, levels.slots = room.put(np.zeros(slots, dtype=np.uint64)), room.put(np.zeros(slots, dtype=np.int64))
     return levels

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.kernels.native import CsvColumn, CsvProblem, Kernels, TextLevels, TextsProblem, address, kernels
+from oddsmith.kernels.native import CsvColumn, CsvProblem, Kernels, TextLevelTable, TextsProblem, address, kernels
 
 WIDTHS = (np.int8, np.int16, np.int32)
 """Types of codes, from the narrowest."""
@@ -49,7 +49,7 @@ class TextCodes:
 class LevelRoom:
     """Room for the different texts that a kernel finds, which grows."""
 
-    def __init__(self, levels: TextLevels) -> None:
+    def __init__(self, levels: TextLevelTable) -> None:
         self.levels = levels
         self.ends, self.data = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8)
         self.keys, self.slots = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
@@ -169,7 +169,7 @@ def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int])
         column.kind, column.values, column.valid = kind, address(values), address(valid)
         kept.append((values, valid))
         if kind == TEXT:
-            levels = TextLevels()
+            levels = TextLevelTable()
             column.levels = ctypes.addressof(levels)
             rooms[j] = LevelRoom(levels)
     problem.columns, problem.rows, problem.room = ctypes.addressof(columns), 0, rows

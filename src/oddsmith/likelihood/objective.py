@@ -24,7 +24,6 @@ from oddsmith.kernels.curvature import activations
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
-from oddsmith.likelihood.table_sums import between_bytes, crosses, in_few_slices, sums_apart, table_sample
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
@@ -234,7 +233,7 @@ class FoldObjective:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
         at = self._at(w, order, inverse, expected=expected)
-        sums = sums_apart(self, at) if order >= 2 and self._crosses else self.fold(Curvature, at)
+        sums = self._sums_apart(at) if order >= 2 and self._crosses else self.fold(Curvature, at)
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
@@ -253,7 +252,16 @@ class FoldObjective:
     @cached_property
     def _crosses(self) -> bool:
         """Whether the block between the factor eliminated and all else is summed apart."""
-        return self.eliminated is not None and crosses(self)
+        if self.eliminated is None:
+            return False
+        from oddsmith.likelihood.table_sums import crosses
+
+        return crosses(self)
+
+    def _sums_apart(self, at: CurvatureParams) -> Curvature:
+        from oddsmith.likelihood.table_sums import sums_apart
+
+        return sums_apart(self, at)
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -331,6 +339,8 @@ class FoldObjective:
 
     def table_sample(self, rows: int, seed: int) -> tuple[FoldObjective, npt.NDArray[np.bool_]]:
         """Return the objective over some rows of a table, without the columns eliminated, and which weights it has."""
+        from oddsmith.likelihood.table_sums import table_sample
+
         return table_sample(self, rows, seed)
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
@@ -462,11 +472,11 @@ class FoldObjective:
     @cached_property
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
-        if self.eliminated is not None and not self._crosses:
-            return in_few_slices(self.source, between_bytes(self))
         source, products = self.source, self.n_rows * float(self.size) ** 2
         if isinstance(source, MemorySource) and source.form is not None:
-            return in_few_slices(source, 0.0)
+            from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
+
+            return in_few_slices(source, 0.0 if self._crosses else between_bytes(self))
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source

@@ -20,7 +20,6 @@ from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
-from oddsmith.solvers.table_newton import TableNewton
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
 Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table", "device"]
@@ -392,6 +391,8 @@ class Planner:
         stage = replace(stage, seconds=stage.seconds + hessians * each, memory=memory)
         if few:
             return Plan((stage,), reason, passes, Newton(watch_divergence=flat))
+        from oddsmith.solvers.table_newton import TableNewton
+
         solver = TableNewton(sample_rows=sample, strict=flat, watch_divergence=flat)
         start = (self.stage("Newton", sample, 5),) if sample else ()
         return Plan((*start, stage), reason, passes, solver)

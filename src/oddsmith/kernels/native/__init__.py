@@ -76,7 +76,7 @@ class TableProblem(ctypes.Structure):
     )
 
 
-class TextLevels(ctypes.Structure):
+class TextLevelTable(ctypes.Structure):
     """``text_levels`` of texts.h."""
 
     _fields_ = (
@@ -93,7 +93,7 @@ class TextsProblem(ctypes.Structure):
         *((name, _P if name == "offsets" else _I) for name in ("n", "next", "offsets", "wide")),
         *((name, _I if name in ("size", "first") else _P) for name in ("data", "size", "valid", "first", "codes")),
         *((name, _P if name == "counts" else _I) for name in ("width", "counts", "missing")),
-        ("levels", TextLevels),
+        ("levels", TextLevelTable),
     )
 
 
