@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
 
 from oddsmith.engines.files.schemas import CODES
 from oddsmith.kernels.texts import DECIMAL, SKIP, TEXT, WHOLE, CsvValues, TextCodes, read_csv_text
 
 KINDS = {pa.int64(): WHOLE, pa.float64(): DECIMAL, pa.string(): TEXT, CODES: TEXT}
 """Kinds of columns by their Arrow type."""
-MISSING = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL"),
-    *("NaN", "n/a", "nan", "null"),
-)
+MISSING = pa.array(csv.ConvertOptions().null_values)
 """Spellings of missing values, as Arrow has them."""
 
 
@@ -58,14 +57,14 @@ def _array(values: CsvValues, type_: pa.DataType) -> pa.Array | None:
 
 def _texts(found: TextCodes, type_: pa.DataType) -> pa.Array | None:
     """Return texts by code, or as they are; None if they are not UTF-8."""
-    ends, data = found.ends.tolist(), found.data.tobytes()
+    data = found.data.tobytes()
     try:
         data.decode()
     except UnicodeDecodeError:
         return None
-    offsets = np.array([0, *ends], dtype=np.int32)
-    levels = pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    codes, missing = found.codes, _missing(data, offsets)
+    offsets = np.append(0, found.ends).astype(np.int32)
+    levels = pa.Array.from_buffers(pa.string(), len(found.ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    codes, missing = found.codes, np.asarray(pc.is_in(levels, value_set=MISSING))
     valid = None
     if missing.any():
         place = np.where(missing, -1, np.cumsum(~missing) - 1).astype(np.int32)
@@ -74,14 +73,6 @@ def _texts(found: TextCodes, type_: pa.DataType) -> pa.Array | None:
     indices = pa.Array.from_buffers(pa.int32(), len(codes), [valid, pa.py_buffer(codes)])
     coded = pa.DictionaryArray.from_arrays(indices, levels)
     return coded if type_ == CODES else coded.dictionary_decode()
-
-
-def _missing(data: bytes, offsets: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    """Return which levels spell a missing value: those short enough are compared."""
-    missing = np.zeros(len(offsets) - 1, dtype=bool)
-    for code in np.flatnonzero(np.diff(offsets) <= max(map(len, MISSING))).tolist():
-        missing[code] = data[offsets[code] : offsets[code + 1]].decode(errors="replace") in MISSING
-    return missing
 
 
 def _bits(valid: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
