@@ -119,6 +119,16 @@ def test_what_is_plain(text: bytes, plain: bool, level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+def test_spellings_of_missing_values_are_those_of_arrow(level: str) -> None:
+    words = csv.ConvertOptions().null_values
+    text = "".join(f"{word},{word},{word},x\n" for word in words).encode()
+    types = {"whole": pa.int64(), "number": pa.float64(), "text": pa.string(), "x": pa.string()}
+    with native.using(level):
+        found = read_plain(text, ",", [*types], types)
+    assert found is not None and [found[name].null_count for name in types] == [*[len(words)] * 3, 0]
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_texts_of_many_levels_and_columns_left_out(level: str) -> None:
     rows = [(k, f"level {k * 7919 % 5000}", "x") for k in range(20_000)]
     text = "".join(f"{k};{word};{other}\n" for k, word, other in rows).encode()

@@ -129,6 +129,7 @@ INLINE int64_t read_field(csv_column *c, int64_t row, const uint8_t *at, const u
 }
 
 #define WINDOW 16384 /* bytes whose field ends are found at a time */
+#define AHEAD 8      /* places are written by so many, whatever their number: a loop of any length is hard to predict */
 
 #if defined(__AVX512BW__)
 #include <immintrin.h>
@@ -170,9 +171,14 @@ INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
 /* Find the delimiters and line ends among `size` bytes, as places from `text` on. */
 INLINE int64_t find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, uint32_t *ends) {
     int64_t count = 0, i = 0;
-    for (; i + STEP <= size; i += STEP)
-        for (uint64_t found = marks(text + i, delimiter); found; found &= found - 1)
-            ends[count++] = (uint32_t)(i + __builtin_ctzll(found));
+    for (; i + STEP <= size; i += STEP) {
+        uint64_t found = marks(text + i, delimiter);
+        const int64_t next = count + __builtin_popcountll(found);
+        for (; count < next; count += AHEAD)
+            for (int k = 0; k < AHEAD; k++, found &= found - 1)
+                ends[count + k] = (uint32_t)(i + __builtin_ctzll(found | (uint64_t)1 << 63));
+        count = next;
+    }
     for (; i < size; i++)
         if (text[i] == delimiter || text[i] == '\n' || text[i] == '\r') ends[count++] = (uint32_t)i;
     return count;
@@ -190,31 +196,32 @@ INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
 /* Read the rows of a window; return its bytes that were read. The last row of all may lack its line end. */
 INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, const uint32_t *ends, int64_t count) {
     const uint8_t *end = p->text + p->size;
-    int64_t at = 0, k = 0;
+    csv_column *columns = p->columns;
+    const int64_t fields = p->count, room = p->room;
+    int64_t at = 0, k = 0, rows = p->rows, status = DONE;
     while (at < size) {
         if (is_line_end(text[at])) { /* an empty line, or the line feed after a carriage return */
             at++, k++;
             continue;
         }
-        if (k + p->count > count + whole) break; /* it goes on in the next window */
-        int64_t field = at;
-        if (p->rows >= p->room) p->status = GIVE_UP;
-        for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
-            const int last = j + 1 == p->count;
+        if (k + fields > count + whole) break; /* it goes on in the next window */
+        int64_t field = at, j = 0;
+        if (rows >= room) status = GIVE_UP;
+        for (; j < fields && status == DONE; j++) {
             const int64_t to = k + j < count ? ends[k + j] : size;
             const int line_ends = to == size || is_line_end(text[to]);
-            p->column = j;
-            if (last != line_ends)
-                p->status = GIVE_UP;
-            else
-                p->status = read_field(p->columns + j, p->rows, text + field, text + to, end);
+            status = (j + 1 == fields) != line_ends ? GIVE_UP : read_field(columns + j, rows, text + field, text + to, end);
             field = to + 1;
         }
-        if (p->status != DONE) break;
-        p->rows++;
-        k += p->count;
+        if (status != DONE) {
+            p->column = j - 1;
+            break;
+        }
+        rows++;
+        k += fields;
         at = least(field, size);
     }
+    p->rows = rows, p->status = status;
     return at;
 }
 
@@ -225,7 +232,7 @@ EXPORT int NAME(csv)(csv_problem *p) {
         if (!p->rows) p->rows = count_signs(p->text, p->size, '\r');
         return 0;
     }
-    uint32_t *ends = malloc(sizeof(uint32_t) * WINDOW);
+    uint32_t *ends = malloc(sizeof(uint32_t) * (WINDOW + AHEAD));
     if (!ends) return 1;
     for (int64_t j = 0; j < p->count; j++)
         if (p->columns[j].kind == TEXT) fill_slots(p->columns[j].levels);
