@@ -196,6 +196,8 @@ class FoldObjective:
         last = None if expected else self.state.last
         if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
             return last
+        if not expected:
+            last = self.state.last = None  # its Hessian makes room
         with np.errstate(over="ignore", invalid="ignore"):
             sums = self._sums(w, order, expected)
         g = self._to_solver(sums.gradient)
@@ -436,7 +438,7 @@ class FoldObjective:
         def widest_of(rows: tuple[int, int]) -> float:
             A = activations(source.block(*rows), W, b, self.center)
             if A.shape[1] == 1:
-                return float(np.abs(A).max(initial=0.0))
+                return max(float(A.max(initial=0.0)), -float(A.min(initial=0.0)))
             return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
 
         threads = self.threads or available_cores()

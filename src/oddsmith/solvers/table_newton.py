@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,10 +67,10 @@ class TableNewton:
     ) -> tuple[ObjectiveValue, SolverResult | None]:
         """Return the last point and, if it is certified, the result (steps 2 and 3)."""
         settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
-        factor, step, near = e.factor(), 0.0, settings.table_near[self.strict]
+        step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
             recorder.add(e, step)
-            p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
+            p = two_loop(e.gradient, pairs, guess.factor().solve, guess.factor().norm)
             slope = float(p @ e.gradient)
             if not (math.isfinite(slope) and slope > 0.0):
                 break
@@ -83,6 +83,8 @@ class TableNewton:
                     return e, recorder.result(e, certificate)
             change = decrements[-1] / math.sqrt(_total_curvature(guess))  # of activations, root mean square
             order = 2 if change > near or len(pairs) >= settings.table_steps else 1
+            if order == 2:  # the Hessian before makes room for the next one
+                guess = e = replace(e, hessian=None)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
                 moved = line_search(objective, e, p, slope, order=order)  # 2
             if moved is None:
@@ -91,7 +93,7 @@ class TableNewton:
             add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
             e = f
             if e.hessian is not None:
-                guess, factor, pairs = e, e.factor(), []
+                guess, pairs = e, []
         return e, None
 
     def _diverges(self, decrements: list[float]) -> bool:
