@@ -1,4 +1,4 @@
-"""Rows in pieces that lie in memory: the smallest engine there is, for tests of what wraps one."""
+"""Rows in pieces that lie in memory: the smallest engine there is; and a table whose models engines must agree on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from oddsmith.block import Block
 from oddsmith.engines.base import merged
@@ -62,3 +63,25 @@ def cut(X: Any, t: Any, edges: Iterable[int]) -> tuple[Piece, ...]:
     """The rows of arrays in pieces that begin at ``edges``."""
     ends = [0, *edges, len(t)]
     return tuple(Piece(X[i:j], t[i:j], number=n) for n, (i, j) in enumerate(pairwise(ends)))
+
+
+def table(n: int, K: int) -> pd.DataFrame:
+    """Columns of different units and a category, and classes that overlap."""
+    rng = np.random.default_rng(K)
+    t = rng.integers(0, K, n)
+    X = (rng.normal(size=(n, 3)) + 0.8 * np.eye(3)[t]) * [1.0, 100.0, 0.01] + [0.0, 1e3, 0.0]
+    return pd.DataFrame(X, columns=["mass", "height", "width"]).assign(
+        site=np.array(["hill", "lake", "moor"])[rng.integers(0, 3, n)],
+        weight=rng.integers(1, 3, n).astype(float),
+        kind=np.array(["ash", "birch", "cedar"])[t],
+    )
+
+
+def assert_same_model(found: Any, expected: Any, X: Any) -> None:
+    assert found.classes_.tolist() == expected.classes_.tolist()
+    names = ("coef_", "intercept_", "log_likelihood_", "means_", "covariance_", "priors_")
+    for name in (name for name in names if hasattr(expected, name)):
+        value = np.asarray(getattr(expected, name))
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
+    value = expected.decision_function(X)
+    np.testing.assert_allclose(found.decision_function(X), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())

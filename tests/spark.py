@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+import pytest
 from narwhals.typing import IntoDataFrame
 
 from oddsmith.block import Block
@@ -36,6 +37,14 @@ def why_no_spark() -> str:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java, and there is none: install a Java runtime (Debian: default-jre-headless)."
     return ""
+
+
+def marks_of_spark() -> list[pytest.MarkDecorator]:
+    """Return the marks of a module of tests on Spark, or skip it."""
+    if missing := why_no_spark():
+        pytest.skip(missing, allow_module_level=True)
+    ignored = ("ignore:PySpark does not yet fully support pandas:FutureWarning", "ignore::ResourceWarning")
+    return [pytest.mark.filterwarnings(text) for text in ignored]
 
 
 def spark_session() -> SparkSession:

@@ -14,7 +14,7 @@ from oddsmith import (
     NaiveBayes,
     merge,
 )
-from oddsmith.errors import InvalidInputError, NotFittedError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError
 from oddsmith.models.gaussian import STRUCTURES
 
 RNG = np.random.default_rng
@@ -214,3 +214,27 @@ def test_a_label_outside_the_classes_named_is_refused() -> None:
     X, y = numbers()
     with pytest.raises(InvalidInputError, match=r"label 'd'.*not among classes=\['a', 'b', 'c'\]"):
         GaussianClassifier().partial_fit(X, y, classes=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "other"), [(FisherDiscriminant, {"shrinkage": 0.5}), (LeastSquaresClassifier, {"prior": 0.5})]
+)
+def test_merged_shards_with_weights_equal_the_fit_to_all_rows(kind: Any, other: dict[str, float]) -> None:
+    X, y = numbers(400)
+    s = RNG(5).uniform(0.5, 2.0, len(y))
+    pooled = kind().fit(X, y, sample_weight=s)
+    first = (np.arange(len(y)) % 2 == 0) & (y != "c")  # a shard that lacks a class
+    parts = [kind().fit(X[rows], y[rows], sample_weight=s[rows]) for rows in (first, ~first)]
+    for merged in (merge(*parts), parts[1].merge(parts[0])):
+        assert merged.classes_.tolist() == ["a", "b", "c", "d"]
+        assert np.allclose(merged.coef_, pooled.coef_, rtol=1e-9, atol=1e-12)
+        assert np.allclose(merged.intercept_, pooled.intercept_, rtol=1e-9)
+    assert parts[0].classes_.tolist() == ["a", "b", "d"]
+    with pytest.raises(InvalidInputError, match="columns are equal"):
+        parts[0].merge(kind().fit(X[:, :3], y))
+    with pytest.raises(InvalidInputError, match="parameters are equal"):
+        parts[0].merge(kind(**other).fit(X, y))
+    with pytest.raises(InvalidTypeError, match="merges only with its own kind"):
+        parts[0].merge(LogisticRegression())
+    with pytest.raises(NotFittedError):
+        parts[0].merge(kind())

@@ -52,7 +52,7 @@ def under(thresholds: dict[str, Any], fit: Fit) -> Any:
 def passes_noted() -> Iterator[list[str]]:
     """Note the passes of every objective: the sums and the rows."""
     found: list[str] = []
-    fold = FoldObjective.fold
+    fold, newton_steps = FoldObjective.fold, FoldObjective.newton_steps
 
     def noted(self: Any, statistic: Any, params: Any) -> Any:
         order = getattr(params, "order", 0)
@@ -60,11 +60,16 @@ def passes_noted() -> Iterator[list[str]]:
         found.append(f"{kind} of {self.n_rows:,}")
         return fold(self, statistic, params)
 
-    FoldObjective.fold = noted  # type: ignore[method-assign]
+    def noted_steps(self: Any, *how: Any) -> Any:
+        steps = newton_steps(self, *how)
+        found.extend([f"Hessian of {self.n_rows:,}"] * (steps.evaluations if steps else 0))
+        return steps
+
+    FoldObjective.fold, FoldObjective.newton_steps = noted, noted_steps  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        FoldObjective.fold = fold  # type: ignore[method-assign]
+        FoldObjective.fold, FoldObjective.newton_steps = fold, newton_steps  # type: ignore[method-assign]
 
 
 def numbers(model: LogisticRegression) -> list[float]:

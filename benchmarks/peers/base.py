@@ -48,3 +48,8 @@ class Peer:
 def only_binary(facts: Facts) -> bool | str:
     """True for two classes, else the reason."""
     return True if facts.classes == 2 else "two classes only"
+
+
+def binary_with_prior(facts: Facts) -> bool | str:
+    """True for two classes with a prior, else the reason."""
+    return "no maximum likelihood" if facts.sigma is None else only_binary(facts)

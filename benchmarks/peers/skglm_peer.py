@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..problem import Facts, Matrix
-from .base import Peer, only_binary
+from .base import Peer, binary_with_prior
 
 
 class Skglm(Peer):
@@ -17,9 +17,7 @@ class Skglm(Peer):
 
     def supports(self, facts: Facts) -> bool | str:
         """Two classes with a prior."""
-        if facts.sigma is None:
-            return "no maximum likelihood"
-        return only_binary(facts)
+        return binary_with_prior(facts)
 
     def fit(self, X: Matrix, y: Any, sigma: float | None, tol: float | None) -> tuple[Any, Any]:
         """Fit with α = 1 / (σ² N) and no ℓ₁ part."""

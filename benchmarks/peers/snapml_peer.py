@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..problem import Facts, Matrix
-from .base import Peer, only_binary
+from .base import Peer, binary_with_prior
 
 CONSTANT = 10.0
 """The value of the constant column: the penalty on the intercept becomes a hundredth of that on a weight."""
@@ -29,9 +29,7 @@ class SnapML(Peer):
 
     def supports(self, facts: Facts) -> bool | str:
         """Two classes with a prior: for more it fits one against the rest."""
-        if facts.sigma is None:
-            return "no maximum likelihood"
-        return only_binary(facts)
+        return binary_with_prior(facts)
 
     def fit(self, X: Matrix, y: Any, sigma: float | None, tol: float | None) -> tuple[Any, Any]:
         """Fit with a constant column, the library's own (dual) or one put in front of it here (primal)."""

@@ -35,8 +35,7 @@ STEPS = {
         "oddsmith export sql penguins.odds --table penguins --dialect duckdb -o penguins.sql"
     ),
 }
-SHOWN = {".csv": 4, ".sql": 16}
-"""Number of lines shown from each file."""
+SHOWN = {".csv": 4, ".sql": 16}  # Number of lines shown from each file.
 WIDTH = 100
 LAST = """
 # That was the whole workflow; its files were deleted. For your own table, from this folder:

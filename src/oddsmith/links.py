@@ -197,8 +197,7 @@ class Cauchit(_Symmetric):
         return -score * (2.0 * (a * h) * h + score)
 
 
-_CERTAIN = 10.0
-"""From this activation on ``exp(−exp(a))`` is zero in float64."""
+_CERTAIN = 10.0  # From this activation on ``exp(−exp(a))`` is zero in float64.
 
 
 def _exp(a: Array) -> Array:

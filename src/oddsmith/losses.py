@@ -19,8 +19,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.links import Link
 from oddsmith.numerics import Array, log_normaliser, namespace
 
-Codes = npt.NDArray[np.integer[Any]]
-"""Class codes of rows."""
+Codes = npt.NDArray[np.integer[Any]]  # Class codes of rows.
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,7 @@ def softmax(A: Array) -> Array:
     return result
 
 
-SMALL = 64
-"""Matrices up to this size are worth an exact answer."""
+SMALL = 64  # Matrices up to this size are worth an exact answer.
 LANCZOS = 10
 
 
@@ -164,7 +163,7 @@ class SpdFactor:
     """A Cholesky factor of a symmetric matrix scaled to unit diagonal, without dependent rows.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
-    ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if it is large.
+    ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if no row is.
     """
 
     L: Array
@@ -222,11 +221,17 @@ class SpdFactor:
             safe = bound - len(self.L) ** 2 * EPS * float(self.d.max()) ** 2
             if safe > 0.5 * bound and dpotrf(rest, lower=1, clean=0, overwrite_a=1)[1] == 0:
                 return safe
+        if len(self.L) > SMALL:
+            return self.eigenvalue_floor
         B = self.d[self.kept][:, None] * np.tril(self.L)
-        if len(B) > SMALL:
-            inverse, _ = dtrtri(B, lower=1)
-            return float(1.0 / np.vdot(inverse, inverse))
         return float(np.linalg.svd(B, compute_uv=False)[-1] ** 2)
+
+    @cached_property
+    def eigenvalue_floor(self) -> float:
+        """1 / trace(A⁻¹) on the kept rows: a lower bound of the smallest eigenvalue, at most n times too small."""
+        inverse, _ = dtrtri(self.L, lower=1)  # of the scaled matrix
+        inverse = np.tril(inverse) / self.d[self.kept]
+        return float(1.0 / np.vdot(inverse, inverse)) if len(inverse) else 1.0
 
     def _likely_smallest(self) -> float:
         """Return an upper estimate of the smallest eigenvalue, by a few Lanczos steps with A⁻¹."""
@@ -294,7 +299,7 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     if whole:
         L, info = dpotrf(R.T, lower=1, clean=1)  # by columns, as LAPACK wants it
         if info == 0 and (tol == 0.0 or _stands_out(L, tol)):
-            return SpdFactor(L, d, kept, R if len(d) > SMALL else None)
+            return SpdFactor(L, d, kept, R)
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
     L = np.zeros_like(R)
     rows: list[int] = []

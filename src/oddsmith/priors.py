@@ -15,8 +15,7 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry, column_number
 
 PRIORS: Registry[type[Any]] = Registry("prior")
-SCALE_CRITERIA = ("evidence", "loo", "cv")
-"""The methods that select the scale of a prior."""
+SCALE_CRITERIA = ("evidence", "loo", "cv")  # The methods that select the scale of a prior.
 
 
 @dataclass(frozen=True)
@@ -337,8 +336,7 @@ class LaplacePrior:
             if self.scale != "cv":
                 raise InvalidInputError(
                     f"The scale of a LaplacePrior must be a positive number or 'cv', found {self.scale!r}. Evidence "
-                    "and "
-                    "leave-one-out loss need a second derivative, which does not exist at zero."
+                    "and leave-one-out loss need a second derivative, which does not exist at zero."
                 )
             raise InvalidInputError(
                 "Only LogisticRegression.fit can select the scale of LaplacePrior(scale='cv'). Give a number."
@@ -358,8 +356,7 @@ class LaplacePrior:
         if found.shape != (M,) or (found < 0.0).any():
             raise InvalidInputError(
                 f"The factors of a LaplacePrior must be a number of at least 0 for each of the {M} columns; found "
-                "shape "
-                f"{found.shape}" + (f", smallest value {found.min():g}." if found.size else ".")
+                f"shape {found.shape}" + (f", smallest value {found.min():g}." if found.size else ".")
             )
         return found
 

@@ -10,10 +10,18 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Labels: TypeAlias = npt.NDArray[Any]
-"""Class labels, of whatever type the user's labels have."""
-Indices: TypeAlias = npt.NDArray[np.intp]
-"""Row or column numbers."""
+Labels: TypeAlias = npt.NDArray[Any]  # Class labels, of whatever type the user's labels have.
+Indices: TypeAlias = npt.NDArray[np.intp]  # Row or column numbers.
+
+
+class RowsLike(Protocol):
+    """Rows as users give them: a table of any library, an array or a sparse matrix."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows × columns."""
+
+    def __getitem__(self, which: Any) -> Any: ...
 
 
 class ClassifierLike(Protocol):

@@ -20,6 +20,7 @@ from oddsmith.design.inputs import (
     split_target,
 )
 from oddsmith.errors import InvalidInputError, OddsmithError
+from oddsmith.rows import ColumnRows, SplitRows
 
 WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -149,13 +150,15 @@ def test_large_finite_values_are_finite() -> None:
     check_finite(np.full((4, 2), 1e308), None)
     check_finite(sparse.csr_array(np.full((4, 2), -1e308)), None)
     check_finite(np.full((4, 2), 3e38, dtype=np.float32), None)
+    check_finite(SplitRows((ColumnRows((np.full(4, 1e308),), 4),)), None)
 
 
 def test_opposite_infinities_do_not_cancel() -> None:
     X = np.zeros((5, 2))
     X[1, 1], X[3, 1] = np.inf, -np.inf
-    with pytest.raises(InvalidInputError, match=r"column 1 has 2 infinite values .*, the first in row 1"):
-        check_finite(X, None)
+    for rows in (X, SplitRows((ColumnRows(tuple(X.T), 5),))):
+        with pytest.raises(InvalidInputError, match=r"column 1 has 2 infinite values .*, the first in row 1"):
+            check_finite(rows, None)
 
 
 @given(arrays(np.float64, (6, 3), elements=st.sampled_from([0.0, 1.0, np.nan, np.inf, -np.inf])), st.booleans())

@@ -9,10 +9,10 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from tests.pieces import assert_same_model, table
 
 from oddsmith import REJECT, GaussianClassifier, LogisticRegression
 from oddsmith.engines import DaskEngine
@@ -28,28 +28,6 @@ CASES = [(model, K) for model in STREAMING for K in ([2, 3] if get_tags(model).c
 
 def named(value: Any) -> str:
     return str(value) if value is None or isinstance(value, int) else type(value).__name__
-
-
-def table(n: int, K: int) -> pd.DataFrame:
-    """Columns of different units and a category, and classes that overlap."""
-    rng = np.random.default_rng(K)
-    t = rng.integers(0, K, n)
-    X = (rng.normal(size=(n, 3)) + 0.8 * np.eye(3)[t]) * [1.0, 100.0, 0.01] + [0.0, 1e3, 0.0]
-    return pd.DataFrame(X, columns=["mass", "height", "width"]).assign(
-        site=np.array(["hill", "lake", "moor"])[rng.integers(0, 3, n)],
-        weight=rng.integers(1, 3, n).astype(float),
-        kind=np.array(["ash", "birch", "cedar"])[t],
-    )
-
-
-def assert_same_model(found: Any, expected: Any, X: Any) -> None:
-    assert found.classes_.tolist() == expected.classes_.tolist()
-    names = ("coef_", "intercept_", "log_likelihood_", "means_", "covariance_", "priors_")
-    for name in (name for name in names if hasattr(expected, name)):
-        value = np.asarray(getattr(expected, name))
-        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
-    value = expected.decision_function(X)
-    np.testing.assert_allclose(found.decision_function(X), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
 
 
 # A partition for each row takes Dask long: once for each model is enough.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark import lay_out_spark, spark_session, spark_source, why_no_spark
+from tests.spark import lay_out_spark, marks_of_spark, spark_session, spark_source
 
 from oddsmith.block import Block
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, spark
@@ -26,13 +26,7 @@ from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import Counts, Moments, MomentsParams
 from oddsmith.testing.folds import _Nearness, _same_bits
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-missing = why_no_spark()
-if missing:
-    pytest.skip(missing, allow_module_level=True)
+pytestmark = marks_of_spark()
 
 N, M, ROWS = 1200, 3, 300
 PARTS = 4

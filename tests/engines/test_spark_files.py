@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark import spark_session, why_no_spark
+from tests.spark import marks_of_spark, spark_session
 
 from oddsmith import LogisticRegression, scan
 from oddsmith.engines import PartedSource, Piece, spark_files
@@ -19,13 +19,7 @@ from oddsmith.engines.spark import SparkEngine, SparkParts
 from oddsmith.engines.spark_files import file_partitions
 from oddsmith.errors import InvalidInputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-missing = why_no_spark()
-if missing:
-    pytest.skip(missing, allow_module_level=True)
+pytestmark = marks_of_spark()
 
 N, FILES, GROUP = 300, 3, 60
 UNITS = FILES * -(-(N // FILES) // GROUP)

@@ -9,24 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
-from tests.spark import lay_out_spark, spark_session, why_no_spark
+from tests.pieces import assert_same_model, table
+from tests.spark import lay_out_spark, marks_of_spark, spark_session
 
 from oddsmith import LaplacePrior, LogisticRegression, scan
 from oddsmith.engines.spark import is_spark
 from oddsmith.errors import FormatWarning, InvalidInputError
 from oddsmith.testing import all_models
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-missing = why_no_spark()
-if missing:
-    pytest.skip(missing, allow_module_level=True)
+pytestmark = marks_of_spark()
 
 ON_THE_WHOLE = {"PerceptronClassifier", "RecalibratedClassifier"}
 """Models whose fit is no fold."""
@@ -51,28 +45,6 @@ def batches(session: Any) -> Iterator[Any]:
     setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
     yield lambda rows: session.conf.set(setting, rows)
     session.conf.unset(setting)
-
-
-def table(n: int, K: int) -> pd.DataFrame:
-    """Columns of different units and a category, and classes that overlap."""
-    rng = np.random.default_rng(K)
-    t = rng.integers(0, K, n)
-    X = (rng.normal(size=(n, 3)) + 0.8 * np.eye(3)[t]) * [1.0, 100.0, 0.01] + [0.0, 1e3, 0.0]
-    return pd.DataFrame(X, columns=["mass", "height", "width"]).assign(
-        site=np.array(["hill", "lake", "moor"])[rng.integers(0, 3, n)],
-        weight=rng.integers(1, 3, n).astype(float),
-        kind=np.array(["ash", "birch", "cedar"])[t],
-    )
-
-
-def assert_same_model(found: Any, expected: Any, X: Any) -> None:
-    assert found.classes_.tolist() == expected.classes_.tolist()
-    names = ("coef_", "intercept_", "log_likelihood_", "means_", "covariance_", "priors_")
-    for name in (name for name in names if hasattr(expected, name)):
-        value = np.asarray(getattr(expected, name))
-        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
-    value = expected.decision_function(X)
-    np.testing.assert_allclose(found.decision_function(X), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000, 1200])

@@ -27,6 +27,7 @@ from oddsmith.kernels.native import (
     EpochRows,
     Kernels,
     MomentsProblem,
+    NewtonProblem,
     QuadraticProblem,
     SgdProblem,
     TableProblem,
@@ -343,6 +344,21 @@ def models(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "models", DenseProblem(x, KINDS[dtype], n, m, row, column, n, n, **rows, **at), room.zeros(C)
 
 
+def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, P = room.rng, room.size(2, 4, 8, 16, 24, 40)
+    dtype, layout = str(rng.choice(["float64", "float32"])), str(rng.choice(["C", "F", "part of F", "strided"]))
+    P, n, steps = max(P, 2), room.size(1, 8, 64, 128), int(rng.integers(1, 5))
+    x, row, column = room.rows(n, P - 1, dtype, layout)
+    rows = {"t": room.codes(n, 2), "s": room.weights(n), "offset": room.maybe(n), "C": 1, "center": room.normal(P - 1)}
+    at = {"W": room.zeros(P - 1), "b": room.zeros(1), "g": room.zeros(P + P * P)}
+    problem = DenseProblem(x, KINDS[dtype], n, P - 1, row, column, n, n, **rows, **at)
+    problem.H = problem.g + 8 * P
+    parts = (room.put(np.full(P, 2.0)), room.put(np.ones(P)), room.normal(P), room.normal(P), room.zeros(4 * steps))
+    print("newton", dtype, layout, f"n={n} P={P} steps={steps}", flush=True)
+    known = int(rng.integers(2))
+    return "newton", NewtonProblem(ctypes.pointer(problem), *parts, room.maybe(P - 1), known, steps, armijo=1e-4)
+
+
 def column_arrays(room: Room, n: int, count: int) -> dict[str, Any]:
     """Return the fields of columns one after another, or in CSC form."""
     if room.rng.random() < 0.5:
@@ -406,6 +422,7 @@ PROBLEMS = (
     perceptron,
     sgd,
     function,
+    newton,
     *DESCENTS,
 )
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from oddsmith import REJECT, JeffreysPrior, LogisticRegression, Polynomial
+from oddsmith.lab.actions import STORIES
 from oddsmith.lab.pane_model import BASES, COVARIANCES, INNER, KINDS
 from oddsmith.lab.presets import PRESETS, draw_points
 from oddsmith.lab.steps import Likelihood, walk
-from oddsmith.lab.stories import STORIES
 from oddsmith.lectures import topics
 from oddsmith.links import LINKS
 

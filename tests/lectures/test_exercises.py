@@ -23,7 +23,7 @@ from oddsmith.lectures.exercises import (
     run_answer,
     solve,
 )
-from oddsmith.lectures.exercises import _run_mistake as run_mistake
+from oddsmith.lectures.exercises import _run as run_mistake
 from oddsmith.lectures.exercises import _solved as solved
 
 COURSE = Path(__file__).parents[2] / "docs" / "course"

@@ -9,7 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
 from tests.reference_data import cases
 
-from oddsmith import FisherDiscriminant, LogisticRegression, merge
+from oddsmith import FisherDiscriminant, LogisticRegression
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError, SeparationWarning
 
 RNG = np.random.default_rng
@@ -274,25 +274,3 @@ def test_refusals_say_what_to_do():
     hole[4, 2] = np.inf
     with pytest.raises(InvalidInputError, match="column 2 has 1 infinite"):
         FisherDiscriminant().fit(hole, y)
-
-
-def test_merged_shards_equal_the_fit_to_all_rows():
-    X, y = random_problem(22, n=400, K=4)
-    y = np.array(["a", "b", "c", "d"])[y]
-    s = RNG(5).uniform(0.5, 2.0, len(y))
-    pooled = FisherDiscriminant().fit(X, y, sample_weight=s)
-    first = (np.arange(len(y)) % 2 == 0) & (y != "c")  # a shard that lacks a class
-    parts = [FisherDiscriminant().fit(X[rows], y[rows], sample_weight=s[rows]) for rows in (first, ~first)]
-    for merged in (merge(*parts), parts[1].merge(parts[0])):
-        assert merged.classes_.tolist() == ["a", "b", "c", "d"]
-        assert np.allclose(merged.coef_, pooled.coef_, rtol=1e-9, atol=1e-12)
-        assert np.allclose(merged.intercept_, pooled.intercept_, rtol=1e-9)
-    assert parts[0].classes_.tolist() == ["a", "b", "d"]
-    with pytest.raises(InvalidInputError, match="columns are equal"):
-        parts[0].merge(FisherDiscriminant().fit(X[:, :3], y))
-    with pytest.raises(InvalidInputError, match="parameters are equal"):
-        parts[0].merge(FisherDiscriminant(shrinkage=0.5).fit(X, y))
-    with pytest.raises(InvalidTypeError, match="merges only with its own kind"):
-        parts[0].merge(LogisticRegression())
-    with pytest.raises(NotFittedError):
-        parts[0].merge(FisherDiscriminant())

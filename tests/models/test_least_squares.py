@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.linear_model import RidgeClassifier
 from tests.reference_data import cases
 
-from oddsmith import FisherDiscriminant, GaussianPrior, LeastSquaresClassifier, LogisticRegression, merge
+from oddsmith import FisherDiscriminant, GaussianPrior, LeastSquaresClassifier, LogisticRegression
 from oddsmith.block import Block
-from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.statistic import Shape
 from oddsmith.statistics import Gram
 from oddsmith.statistics.gram import DENSE_ABOVE
@@ -286,28 +286,6 @@ def test_direction_equals_fisher_discriminant_up_to_scale():
         fisher = FisherDiscriminant().fit(X, y, sample_weight=s)
         u, v = least.coef_[0], fisher.scalings_[:, 0]
         assert np.abs(u / np.linalg.norm(u) - v / np.linalg.norm(v)).max() < 1e-10
-
-
-def test_merged_shards_equal_the_fit_to_all_rows():
-    X, y = random_problem(22, n=400, K=4)
-    y = np.array(["a", "b", "c", "d"])[y]
-    s = RNG(5).uniform(0.5, 2.0, len(y))
-    pooled = LeastSquaresClassifier().fit(X, y, sample_weight=s)
-    first = (np.arange(len(y)) % 2 == 0) & (y != "c")  # a shard that lacks a class
-    parts = [LeastSquaresClassifier().fit(X[rows], y[rows], sample_weight=s[rows]) for rows in (first, ~first)]
-    for merged in (merge(*parts), parts[1].merge(parts[0])):
-        assert merged.classes_.tolist() == ["a", "b", "c", "d"]
-        assert np.allclose(merged.coef_, pooled.coef_, rtol=1e-9, atol=1e-12)
-        assert np.allclose(merged.intercept_, pooled.intercept_, rtol=1e-9)
-    assert parts[0].classes_.tolist() == ["a", "b", "d"]
-    with pytest.raises(InvalidInputError, match="columns are equal"):
-        parts[0].merge(LeastSquaresClassifier().fit(X[:, :3], y))
-    with pytest.raises(InvalidInputError, match="parameters are equal"):
-        parts[0].merge(LeastSquaresClassifier(prior=0.5).fit(X, y))
-    with pytest.raises(InvalidTypeError, match="merges only with its own kind"):
-        parts[0].merge(LogisticRegression())
-    with pytest.raises(NotFittedError):
-        parts[0].merge(LeastSquaresClassifier())
 
 
 @pytest.mark.parametrize("K", [2, 20])

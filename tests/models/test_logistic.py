@@ -784,7 +784,7 @@ def test_maximum_likelihood_reproduces_the_class_frequencies() -> None:
 
 def test_iterations_on_a_subsample_do_not_count() -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20_000, 5))
-    model = LogisticRegression().fit(X, X[:, 0] + rng.logistic(size=20_000) > 0)
+    X = rng.normal(size=(80_000, 5))
+    model = LogisticRegression().fit(X, X[:, 0] + rng.logistic(size=80_000) > 0)
     on_part = sum(" on " in stage and not stage.endswith("all rows") for stage in model.trace_.stage)
     assert on_part >= 2 and model.n_iter_ == len(model.trace_) - on_part - 1

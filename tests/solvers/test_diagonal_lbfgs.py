@@ -16,6 +16,7 @@ from oddsmith.errors import CollinearityWarning, ConvergenceWarning, SeparationW
 from oddsmith.likelihood import fit as likelihood
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
+from oddsmith.solvers.newton import Newton
 
 
 def rows(kind: str, n: int = 4000, M: int = 60, seed: int = 0) -> tuple[Any, np.ndarray]:
@@ -66,7 +67,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("kind", ["plain", "correlated", "scales", "rare", "heavy"])
 def test_it_ends_where_newton_ends_with_fewer_hessians(kind: str, prior: float | None, orders: list[int]) -> None:
     X, y = rows(kind)
-    exact = LogisticRegression(prior, solver="newton").fit(X, y)
+    exact = LogisticRegression(prior, solver=Newton(watch_divergence=prior is None, fused=False)).fit(X, y)
     hessians, orders[:] = orders.count(2), []
     eased = LogisticRegression(prior, solver=DiagonalLBFGS(watch_divergence=prior is None)).fit(X, y)
     assert orders.count(2) < hessians and orders.count(2) <= {"plain": 3, "correlated": 4}.get(kind, hessians)
@@ -99,7 +100,7 @@ def test_a_table_of_many_columns_takes_it(prior: float | None, chosen: list[str]
     X, y = rows("plain", 4000, 60)
     model = LogisticRegression(prior).fit(X, y)
     assert chosen == ["DiagonalLBFGS"] and model.certificate_.converged
-    exact = LogisticRegression(prior, solver="newton").fit(X, y)
+    exact = LogisticRegression(prior, solver=Newton(watch_divergence=prior is None, fused=False)).fit(X, y)
     np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9, atol=1e-10)
 
 

@@ -34,8 +34,10 @@ EDGES: list[Row] = [
     # A Hessian costs several gradients: from 41 weights on, and 10 million products.
     ({"n_rows": 8000, "has_offset": True}, "n_columns", 39, 40, "Newton 8,000", "L-BFGS 8,000 → Newton 8,000"),
     ({"n_columns": 49}, "n_rows", 4000, 4001, "Newton 4,000", "L-BFGS 4,001 → Newton 4,001"),
-    # … or more than the fit: 50 million products.
-    ({"n_columns": 99}, "n_rows", 4999, 5000, "L-BFGS 4,999 → Newton 4,999", "L-BFGS 5,000"),
+    # … or more than the fit: from 20 million products on gradients end it.
+    ({"n_columns": 99}, "n_rows", 1999, 2000, "L-BFGS 1,999 → Newton 1,999", "L-BFGS 2,000"),
+    # … and from 200 million on the Hessian is left out.
+    ({"n_columns": 99, "has_offset": True}, "n_rows", 19_999, 20_000, "L-BFGS 19,999", "L-BFGS 20,000"),
     # Without a prior, four rows for each weight.
     ({"n_columns": 199, "has_prior": False}, "n_rows", 799, 800, "Newton 799", "L-BFGS 800 → Newton 800"),
     # Rows for each weight of a large table from which a subsample is the start: 60, or 8 with a prior.
@@ -126,7 +128,8 @@ def test_plans_change_at_their_thresholds(
 FLIGHTS = {"n_rows": 327_346, "n_columns": 4160, "storage": "table", "elements": 8.0 * 327_346, "eliminated": 4036}
 COSTS: list[tuple[dict[str, Any], float, list[float], float, float]] = [
     ({"n_rows": 569, "n_columns": 30}, 7, [7], 2.313, 0.03075),
-    ({"n_rows": 4000, "n_columns": 99}, 20, [18, 2], 15.2, 0.32),
+    ({"n_rows": 4000, "n_columns": 99, "has_prior": False}, 20, [18, 2], 15.2, 0.32),
+    ({"n_rows": 4000, "n_columns": 99}, 26, [25], 10.75, 0.32),
     ({"n_rows": 4000, "n_columns": 99, "n_classes": 4}, 25, [25], 9.168, 0.0288),
     ({"n_rows": 3000, "n_columns": 400}, 25, [25], 14.66, 0.0385),
     ({"n_rows": 20_000, "n_columns": 10, "link": "probit", "has_prior": False}, 7, [7], 38.35, 0.003872),

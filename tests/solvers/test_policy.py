@@ -30,7 +30,15 @@ from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import factor_spd
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
-from oddsmith.solvers import diagonal_lbfgs, mixed_precision, newton, progressive_batching, subsampled, table_newton
+from oddsmith.solvers import (
+    diagonal_lbfgs,
+    mixed_precision,
+    newton,
+    policy,
+    progressive_batching,
+    subsampled,
+    table_newton,
+)
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
@@ -71,6 +79,15 @@ def is_shown(rows: int) -> bool:
 
 def slices_of_hessian(n: int) -> int:
     return len(objective(n, 99)._hessian_source.slices())
+
+
+def steps_taken(M: int, size: float) -> int:
+    """Return how many Newton steps a kernel takes on rows that are the better separated, the larger they are."""
+    found = objective(500, M)
+    x = found.source.X[:, 0]
+    found.source.t[:] = size * x + np.random.default_rng(1).logistic(size=500) > 0.0
+    steps = found.newton_steps(np.zeros(M + 1), policy.POLICY.fused_steps, 1e-9)
+    return 0 if steps is None else len(steps.trace)
 
 
 def is_moved(center: float) -> bool:
@@ -356,6 +373,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
         lambda needed: mixed_precision._goal(SimpleNamespace(needed=lambda e: needed), 0.1, at()),  # type: ignore[arg-type]
         {1.0: close_to(0.2), 0.4: close_to(0.1)},
     ),
+    "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),
     "newton_digits": (lambda d: newton.Newton()._ends([1.0, d], 1.0, 1e-3, 9), {0.98e-5: True, 1.1e-5: False}),
     "separated_ratios": (
         lambda ratio: newton.looks_separated([ratio ** (0.5 * k) for k in range(6)]),
@@ -428,6 +446,7 @@ ELSEWHERE |= {
     "sparse_batch_bytes",
     "half_progress",
     "certificate_products",
+    "fused_steps",
 }  # limits that no fit is known to reach
 
 

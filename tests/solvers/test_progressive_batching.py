@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.likelihoods import at_the_optimum
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import MemoryEngine, MemorySource
@@ -43,20 +44,9 @@ def table() -> tuple[Any, Any]:
     return X, (rng.random(N) < 1.0 / (1.0 + np.exp(-a))).astype(int)
 
 
-def objective(model: Any, X: Any, y: Any, sigma: float | None) -> float:
-    loss = -model.predict_log_proba(X)[np.arange(len(y)), y]
-    return float(loss.sum() + (0.0 if sigma is None else 0.5 * (model.coef_**2).sum() / sigma**2))
-
-
 def same(X: Any, y: Any, sigma: float | None = 1.0) -> LogisticRegression:
     """Hold a fit against Newton's method on all rows."""
-    fit = LogisticRegression(sigma).fit(X, y)
-    exact = LogisticRegression(sigma, solver="newton").fit(X, y)
-    values = [objective(model, X, y, sigma) for model in (fit, exact)]
-    assert fit.certificate_.converged and fit.certificate_.rigorous
-    gap, noise = values[0] - values[1], 1e-13 * len(X)
-    assert gap <= fit.certificate_.gap + noise
-    assert gap <= 1e-8 * values[1] + noise
+    fit, exact = at_the_optimum(X, y, sigma, 1e-8)
     if sigma is None:
         np.testing.assert_allclose(fit.coef_, exact.coef_, rtol=1e-8)
     return fit

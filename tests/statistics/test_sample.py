@@ -65,9 +65,9 @@ def test_weights_are_those_of_all_equal_rows() -> None:
         if weight:
             expected[tuple(row)] = expected.get(tuple(row), 0.0) + weight
     sample = Sample.of(block(rows, s), SampleParams(50))
-    assert found(sample) == expected and sample.is_everything
+    assert found(sample) == expected
     part = Sample.of(block(rows, s), SampleParams(5))
-    assert len(found(part)) == 5 and found(part).items() <= expected.items() and not part.is_everything
+    assert len(found(part)) == 5 and found(part).items() <= expected.items()
 
 
 def test_sparse_rows_have_the_keys_of_dense_ones() -> None:

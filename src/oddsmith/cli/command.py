@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
@@ -12,10 +14,8 @@ from oddsmith.cli.output import as_options, print_message
 
 F = TypeVar("F", bound=Callable[..., None])
 
-EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {}
-"""Example command lines."""
-show_traceback = False
-"""Whether errors show their traceback: ``oddsmith --debug …``."""
+EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {}  # Example command lines.
+show_traceback = False  # Whether errors show their traceback: ``oddsmith --debug …``.
 
 
 def command(*examples: str) -> Callable[[F], F]:
@@ -41,6 +41,11 @@ def command(*examples: str) -> Callable[[F], F]:
         return run  # type: ignore[return-value]
 
     return decorate
+
+
+def has_screen() -> bool:
+    """Return whether a program can open a window."""
+    return sys.platform in ("win32", "darwin") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def error_text(error: Exception) -> str:

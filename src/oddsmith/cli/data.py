@@ -31,10 +31,8 @@ HOW = (
     "data set"
 )
 DATABASES = ("sqlite", "duckdb")
-WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""First bytes of Excel and zip files."""
-LARGE = 100_000_000
-"""File size in bytes above which files are read in pieces."""
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # First bytes of Excel and zip files.
+LARGE = 100_000_000  # File size in bytes above which files are read in pieces.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,18 +14,14 @@ from oddsmith.errors import FormatWarning, InvalidInputError, LevelsWarning, Odd
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANY = 20
-"""Maximum distinct numbers of a target, and rows below which numbers may all differ by chance."""
-SOME = 10
-"""Different texts of a column that may all be numbers but one: 1, 2, 3 and "more"."""
+MANY = 20  # Maximum distinct numbers of a target, and rows below which numbers may all differ by chance.
+SOME = 10  # Different texts of a column that may all be numbers but one: 1, 2, 3 and "more".
 DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*")
 ID_NAME = re.compile(
     r"(?i)(unnamed.*|index|id|.*[_ .-]id|row_?(names?|num(ber)?s?|id)?|no|nr|key|uuid|guid)|.*[a-z](ID|Id)"
 )
-COUNTED = 100
-"""Rows from which consecutive integers count as row numbers."""
-SAMPLE = 1000
-"""Rows of a numeric column that are checked before all of them."""
+COUNTED = 100  # Rows from which consecutive integers count as row numbers.
+SAMPLE = 1000  # Rows of a numeric column that are checked before all of them.
 
 
 def check_columns(table: pa.Table, target: str | None, name: str, formula: str | None = None) -> None:

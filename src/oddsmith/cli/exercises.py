@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,23 +13,19 @@ from oddsmith.cli import options
 from oddsmith.cli.command import command
 from oddsmith.cli.output import note, print_json, print_line, print_table, spinner, stdout
 
-if TYPE_CHECKING:
-    from oddsmith.lectures.exercises import Exercise
-
-Number = Annotated[str, options.argument("TOPIC", "Number, name or title of a topic.")]
+ANSWER = "A .py file that defines the results, or the numbers in the order of the question."
 
 
 @command("oddsmith exercise", "oddsmith exercise 21", "oddsmith exercise bayes --hint --save answer.py")
 def exercise(
-    topic: Annotated[
-        str | None, options.argument("TOPIC", "Number, name or title of a topic; all topics by default.")
-    ] = None,
+    topic: options.Topic = None,
     save: Annotated[str | None, options.option("Write its data into a file for your answer.", metavar="FILE")] = None,
     hint: Annotated[bool, typer.Option("--hint", help="Show the hint.")] = False,
     solution: Annotated[bool, typer.Option("--solution", help="Show the solution.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Print an exercise with its data, or write it to a file."""
+    from oddsmith.errors import InvalidInputError
     from oddsmith.lectures.exercises import answer_file, find_exercise
 
     if topic is None:
@@ -37,11 +33,14 @@ def exercise(
         return
     chosen = find_exercise(topic)
     if save is not None:
-        _write_new(Path(save), answer_file(chosen))
-    if as_json:
-        _print_json(chosen)
-        return
+        if os.path.exists(save):  # perhaps an answer
+            raise InvalidInputError(f"{save!r} already exists. Give another name, or remove it first.")
+        Path(save).write_text(answer_file(chosen), encoding="utf-8")
     number = chosen.topic.number
+    if as_json:
+        parts = {name: getattr(chosen, name) for name in ("text", "data", "question", "asked", "hint")}
+        print_json({"number": number, "name": chosen.topic.name, **parts})
+        return
     print_line(f"{number}. {chosen.topic.title}", "bold")
     _paragraph(chosen.text)
     _code(chosen.data)
@@ -58,13 +57,8 @@ def exercise(
 
 @command("oddsmith check 21 2.77 0 -1", "oddsmith check 1 8 -2 --json")
 def check(
-    topic: Number,
-    answer: Annotated[
-        list[str],
-        options.argument(
-            "ANSWER...", "A .py file that defines the results, or the numbers in the order of the question."
-        ),
-    ],
+    topic: Annotated[str, options.argument("TOPIC", "Number, name or title of a topic.")],
+    answer: Annotated[list[str], options.argument("ANSWER...", ANSWER)],
     as_json: options.Json = False,
 ) -> None:
     """Grade an answer and give hints; a .py file is run as your own code."""
@@ -114,29 +108,6 @@ def _list(as_json: bool) -> None:
     else:
         print_table(columns)
         note("oddsmith exercise NAME states one.")
-
-
-def _print_json(chosen: Exercise) -> None:
-    print_json(
-        {
-            "number": chosen.topic.number,
-            "name": chosen.topic.name,
-            "text": chosen.text,
-            "data": chosen.data,
-            "question": chosen.question,
-            "asked": list(chosen.asked),
-            "hint": chosen.hint,
-        }
-    )
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write a file, but never overwrite an existing one, which may be an answer."""
-    from oddsmith.errors import InvalidInputError
-
-    if os.path.exists(path):
-        raise InvalidInputError(f"{str(path)!r} already exists. Give another name, or remove it first.")
-    path.write_text(text, encoding="utf-8")
 
 
 def _paragraph(text: str) -> None:

@@ -20,18 +20,13 @@ from oddsmith.engines.files.text import HEAD, TextTable, read_bytes
 from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
 
-ROWS = 1 << 16
-"""Rows of a batch."""
-BYTES = 1 << 20
-"""Bytes of a batch of text."""
-
-File: TypeAlias = str | bytes | io.BufferedIOBase
-"""A path, the bytes of a file, or a file that is open and read once."""
+ROWS = 1 << 16  # Rows of a batch.
+BYTES = 1 << 20  # Bytes of a batch of text.
+File: TypeAlias = str | bytes | io.BufferedIOBase  # A path, the bytes of a file, or a file that is open and read once.
 Types: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
 """Arrow types or formats of text by column, None for a number or a boolean."""
 Wanted: TypeAlias = Collection[str] | None
-ANY = TextDialect()
-"""The dialect of a text file of which nothing is known."""
+ANY = TextDialect()  # The dialect of a text file of which nothing is known.
 
 
 def read_table(file: File, kind: str, name: str, types: Types | None = None, dialect: TextDialect = ANY) -> pa.Table:
@@ -87,7 +82,7 @@ def batches(
         if kind == "csv":
             yield from _csv_batches(file, name, types, wanted, dialect)
         else:
-            yield from readers[kind](file, name, types, wanted)
+            yield from readers[kind](file, types, wanted)
 
 
 def _open_csv(
@@ -133,7 +128,7 @@ def _csv_batches(
         yield table.convert(b"", table.start_line, names, fixed)
 
 
-def _parquet_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
+def _parquet_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(_seekable(file)) as reader:
@@ -143,7 +138,7 @@ def _parquet_batches(file: File, name: str, types: Types | None, wanted: Wanted)
             yield pa.Table.from_batches([batch])
 
 
-def _arrow_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
+def _arrow_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     data = _seekable(file)
     source = pa.memory_map(data) if isinstance(data, str) else pa.PythonFile(data, "r")
     with source:
@@ -161,7 +156,7 @@ def _arrow_batches(file: File, name: str, types: Types | None, wanted: Wanted) -
                 yield pa.Table.from_batches([batch.slice(first, ROWS)])
 
 
-def _json_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
+def _json_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
     from pyarrow import json as arrow_json
 
     stream, rest = _open_stream(file), b""

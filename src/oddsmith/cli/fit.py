@@ -125,9 +125,8 @@ def compare(
     line = None
     if result.best is not None:
         winner = specs[result.best]
-        further = [word for name in ignore or [] for word in ("--ignore", name)]
-        if missing == "drop" and winner.takes_design:
-            further += ["--missing", "drop"]
+        further = ["--missing", "drop"] if missing == "drop" and winner.takes_design else []
+        further = [*(word for name in ignore or [] for word in ("--ignore", name)), *further]
         line = fit_command(data, target, winner, further, output or "model.odds")
         if output is not None:
             with terminal.warnings_as_sentences() as more, terminal.spinner(f"fitting {result.best}"):
@@ -137,15 +136,12 @@ def compare(
         found = {"by": result.by, "best": result.best, "within_noise": result.within_noise, "columns": result.to_dict()}
         terminal.print_json({**found, "notes": result.notes, "fit": line, "warnings": texts})
         return
-    _print_comparison(result)
-    if output is not None:
-        terminal.note(f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows.")
-    elif line:
-        terminal.note(f"To fit the best: {line}")
+    wrote = None if output is None else f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows."
+    _print_comparison(result, wrote or (f"To fit the best: {line}" if line else ""))
 
 
-def _print_comparison(result: Comparison) -> None:
-    """Print the scores of models, and why some failed."""
+def _print_comparison(result: Comparison, last: str) -> None:
+    """Print the scores of models, why some failed, and a last remark."""
     terminal.print_line(result.title, "bold")
     columns = result.to_dict()
     shown = {name: values for name, values in columns.items() if name not in ("predict_seconds", "note")}
@@ -156,6 +152,8 @@ def _print_comparison(result: Comparison) -> None:
             terminal.print_message("Warning", f"{name} failed. {terminal.as_options(why)}")
         elif text:
             terminal.note(f"{name}: {text}")
+    if last:
+        terminal.note(last)
 
 
 def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from oddsmith.cli import options
-from oddsmith.cli.command import command
+from oddsmith.cli.command import command, has_screen
 from oddsmith.cli.output import note, print_line
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on the local address; 0 for any free port.")]
@@ -54,8 +53,7 @@ def _announce(no_open: bool) -> Callable[[str], None]:
     def announce(address: str) -> None:
         print_line(address, fold=False)
         note("The page is served to this machine alone, until Ctrl-C.")
-        screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        if screen and not no_open:
+        if has_screen() and not no_open:
             typer.launch(address)
 
     return announce

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oddsmith.cli import options
-from oddsmith.cli.command import command
+from oddsmith.cli.command import command, has_screen
 from oddsmith.cli.output import note, print_json, print_line, print_table, spinner, stdout, warnings_as_sentences
 
 if TYPE_CHECKING:
     from oddsmith.lectures import Topic
 
+FIGURES, NOTEBOOKS = "Where to write the figures.", "Where to write the notebooks."
+
 
 @command("oddsmith lecture", "oddsmith lecture newton", "oddsmith lecture 14 --save outliers.svg --no-open")
 def lecture(
-    topic: Annotated[
-        str | None, options.argument("TOPIC", "Name, number or title of a topic; all topics by default.")
-    ] = None,
+    topic: options.Topic = None,
     save: Annotated[str | None, options.option("Where to write the figure (PNG, SVG, PDF).", metavar="FILE")] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the figure.")] = False,
     as_json: options.Json = False,
@@ -55,19 +54,15 @@ def lecture(
 @command("oddsmith gallery -o figures", "oddsmith gallery -o slides --format pdf zigzag prior_width")
 def gallery(
     figures: Annotated[list[str] | None, options.argument("[FIGURE]...", "Names of figures; all by default.")] = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the figures.")
-    ] = "gallery",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help=FIGURES)] = "gallery",
     kind: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
     dpi: Annotated[int, typer.Option(help="Dots per inch of a PNG.", min=30, max=1200)] = 200,
     as_json: options.Json = False,
 ) -> None:
     """Write the figures of the gallery, each under the name of its topic, and an index.html that shows them."""
-    from oddsmith.errors import InvalidInputError
     from oddsmith.lectures.gallery import save_all, scripts
 
-    if os.path.exists(output) and not os.path.isdir(output):
-        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is created if it does not exist.")
+    _check_folder(output)
     _without_a_screen()
     count, written = len(figures or scripts()), {}
     with warnings_as_sentences(), spinner("Drawing the gallery …") as update:
@@ -84,22 +79,25 @@ def gallery(
 
 @command("oddsmith notebooks -o course")
 def notebooks(
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the notebooks.")
-    ] = "notebooks",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help=NOTEBOOKS)] = "notebooks",
     as_json: options.Json = False,
 ) -> None:
     """Write the course as Jupyter notebooks, one for each lecture: text, examples, figures and exercises."""
-    from oddsmith.errors import InvalidInputError
     from oddsmith.lectures.notebooks import write_notebooks
 
-    if os.path.exists(output) and not os.path.isdir(output):
-        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is created if it does not exist.")
+    _check_folder(output)
     written = [str(path) for path in write_notebooks(output)]
     if as_json:
         print_json({"notebooks": written})
     else:
         print_line(f"Wrote {len(written)} notebooks to {output}.")
+
+
+def _check_folder(output: str) -> None:
+    from oddsmith.errors import InvalidInputError
+
+    if os.path.exists(output) and not os.path.isdir(output):
+        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is created if it does not exist.")
 
 
 def _list(as_json: bool) -> None:
@@ -173,5 +171,4 @@ def _folder() -> Path:
 
 def _open(path: Path) -> bool:
     """Open a file with the system's program for it, and return whether that worked."""
-    screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return bool(screen) and stdout().is_terminal and typer.launch(str(path)) == 0
+    return has_screen() and stdout().is_terminal and typer.launch(str(path)) == 0

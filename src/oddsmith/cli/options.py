@@ -63,5 +63,6 @@ TableOutput = Annotated[str | None, output(_TABLE)]
 _LOSS = "Cost of each action in each class: [[0, 1], [5, 0]] or {class: {action: cost}}, or a JSON or CSV file."
 Loss = Annotated[str | None, option(_LOSS, metavar="LOSS")]
 Reject = Annotated[str | None, option("Cost of leaving a row undecided.", metavar="COST")]
+Topic = Annotated[str | None, argument("TOPIC", "Number, name or title of a topic; all topics by default.")]
 Level = Annotated[float, typer.Option(help="Level of the intervals.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]

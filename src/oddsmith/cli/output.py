@@ -30,8 +30,7 @@ def stdout() -> Console:
     return console if console.is_terminal else Console(**PLAIN, width=100_000)  # type: ignore[arg-type]
 
 
-_busy: list[Console] = []
-"""The console of the active spinner, so that other output appears above it."""
+_busy: list[Console] = []  # The console of the active spinner, so that other output appears above it.
 
 
 def stderr() -> Console:

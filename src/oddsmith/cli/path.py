@@ -61,12 +61,10 @@ def path(
         check_output(file, data)
     opened = open_data(data, TextDialect(encoding, delimiter, decimal))
     with terminal.warnings_as_sentences() as texts, terminal.spinner(f"reading {data}") as update:
-        table = ColumnRoles(target, weights, ignore).read(opened)
+        columns = ColumnRoles(target, weights, ignore)
+        table = columns.read(opened)
         check_columns(table, target, data)
-        given: dict[str, Any] = {}
-        if weights is not None:
-            given["sample_weight"] = table[weights].to_numpy()
-            table = table.drop_columns([weights])
+        table, given = columns.split_weights(table)
         update(f"fitting {n} scales to {table.num_rows:,} rows")
         found = regularization_path(table, target, n=n, prior=model.prior, cv=cv, model=model, seed=seed, **given)
     if output is not None:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from oddsmith.models.base import Classifier
 
 Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; repeat it for more.", metavar="COLUMN")]
-Kept = list[str] | None
-"""Columns to copy; None: all."""
+Kept = list[str] | None  # Columns to copy; None: all.
 INTERVALS = "Intervals of the probabilities, from the posterior."
 RAW = (
     "Write text to CSV unchanged; by default, text that a spreadsheet would run as a formula gets a leading apostrophe."

@@ -43,6 +43,12 @@ class ColumnRoles:
         table = data.table()
         return table.select(self.kept(table.column_names))
 
+    def split_weights(self, table: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+        """Return a table without the column of weights, and these as an argument of a fit."""
+        if self.weights is None:
+            return table, {}
+        return table.drop_columns([self.weights]), {"sample_weight": table[self.weights].to_numpy()}
+
 
 def fit_table(
     estimator: Classifier,
@@ -103,17 +109,14 @@ def _head(pieces: Any) -> pa.Table:
 def _fit_whole(
     estimator: Classifier, data: InputData, columns: ColumnRoles, spec: ModelSpec, output: str, report: str | None
 ) -> int:
-    target, weights = columns.target, columns.weights
+    target = columns.target
     with spinner(f"reading {data.name}") as update:
         table = columns.read(data)
         check_columns(table, target, data.name, spec.formula)
         with data.locating():
             table, rows = _with_target(table, target, spec.missing)
         update(f"fitting {spec.model} to {table.num_rows:,} rows")
-        given: dict[str, Any] = {}
-        if weights is not None:
-            given["sample_weight"] = table[weights].to_numpy()
-            table = table.drop_columns([weights])
+        table, given = columns.split_weights(table)
         with data.locating(rows):
             estimator.fit(table, target, **given)
         estimator.save(output)  # before the report, which has the checksum of this file

@@ -97,7 +97,7 @@ def fit_views(
         )
     data = read_stream(reduction, None, stream, reset=True)
     weight, source = data.class_weight, learn_basis(reduction, data.source)
-    assert weight is not None  # from the first pass
+    assert weight is not None and isinstance(source, PartedSource)  # from the first pass
     names = None if learned_design(reduction) is not None or has_basis(reduction) else feature_names(reduction)
     fitted = []
     for positive, negative in reduction._sides(len(data.classes)):

@@ -21,8 +21,7 @@ from oddsmith.rows.split import join_rows
 if TYPE_CHECKING:
     from oddsmith.engines.files import FileParts
 
-SHARE = 0.3
-"""Share of a fit's memory that its rows may take, besides tables in progress and cached tables."""
+SHARE = 0.3  # Share of a fit's memory that its rows may take, besides tables in progress and cached tables.
 ENTRY_BYTES, LABEL_BYTES = 8, 4
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.device_tables import arrays_of_table, is_table
 from oddsmith.data_access.training_data import TrainingData
+from oddsmith.engines import AnySource
 from oddsmith.engines.gpu import DeviceSource, register, resident
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
@@ -75,7 +76,7 @@ def read_for_device(
             f"{model.n_features_in_} columns and {model.classes_.tolist()[:8]}."
         )
     weights = counts if source.s is None else class_weights(source)
-    return TrainingData(classes, source, weights, lambda: check_finite(source))
+    return TrainingData(classes, cast("AnySource", source), weights, lambda: check_finite(source))
 
 
 def device_source(

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -32,12 +32,12 @@ from oddsmith.engines.progress import following
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
+from oddsmith.protocols import RowsLike
 from oddsmith.records import Table
 
 T = TypeVar("T")
 
-ROWS = 1 << 16
-"""Rows of a table in memory per batch of predictions."""
+ROWS = 1 << 16  # Rows of a table in memory per batch of predictions.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +208,8 @@ def predict_tables(
 ) -> T:
     """Return ``consume(tables)``, called again if needed: kept columns of the data, then the predictions."""
     if not is_elsewhere(data):
-        rows: Any = as_table(data)
-        rows = data if rows is None else rows
+        table = as_table(data)
+        rows = cast("RowsLike", data if table is None else table)
         batches = (rows[start : start + ROWS] for start in range(0, int(rows.shape[0]), ROWS))
         return consume(_predict(predictions, Piece(nw.to_native(some, pass_through=True)), kept) for some in batches)
     parts, progress = open_pieces(data, how)

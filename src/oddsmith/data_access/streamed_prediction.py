@@ -38,8 +38,7 @@ PREFIX = {
     "decision_function": "value",
 }
 """Prefixes of prediction columns, before the name of the class."""
-METHODS = ("predict", *PREFIX, "decide")
-"""The methods that take data in pieces."""
+METHODS = ("predict", *PREFIX, "decide")  # The methods that take data in pieces.
 
 
 @runtime_checkable

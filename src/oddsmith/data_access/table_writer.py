@@ -21,8 +21,7 @@ FORMATS = ("arrow", "csv", "jsonl", "parquet")
 OTHER_NAMES = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}
 FORMULA, SIGNED = r"^[=@+\t\r-]", r"^[+-][\d\s.,()/%-]*$"
 """First characters of text that a spreadsheet runs as a formula, and a pattern of signed numbers, which are allowed."""
-FILE_ROWS = 10_000_000
-"""Default number of rows per file in a folder."""
+FILE_ROWS = 10_000_000  # Default number of rows per file in a folder.
 
 
 def plain(value: object) -> Any:

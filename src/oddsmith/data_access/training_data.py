@@ -12,7 +12,7 @@ from oddsmith.design import inputs
 from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import feature_names
-from oddsmith.engines import Engine, MemorySource, engine_of
+from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import NeedsMemoryError
 from oddsmith.numerics import Array
@@ -35,7 +35,7 @@ class TrainingData:
     """Classes and a source. ``class_weight`` is known if a first pass was made; ``explain`` looks for bad values."""
 
     classes: Labels
-    source: Any
+    source: AnySource
     class_weight: Array | None = None
     explain: Callable[[], None] | None = None
 

@@ -24,18 +24,10 @@ from oddsmith.solvers.policy import POLICY
 TINY = float(np.finfo(np.float64).tiny)
 LEAST_LOG = float(np.log(TINY))
 LOG_EPS = float(np.log(EPS))
-HUGE = 1e290
-"""Decision values are clipped here, so that their sums do not overflow."""
-
-Entropy = tuple[float, Array, Array]
-"""A cross entropy, its gradient and its Hessian."""
-
-FLAT = 1e-12
-"""Relative spread of activations that is only rounding error: there is nothing to calibrate."""
-
-FAR = 1e-4
-"""Length of a Newton step without progress that indicates divergence."""
-
+HUGE = 1e290  # Decision values are clipped here, so that their sums do not overflow.
+Entropy = tuple[float, Array, Array]  # A cross entropy, its gradient and its Hessian.
+FLAT = 1e-12  # Relative spread of activations that is only rounding error: there is nothing to calibrate.
+FAR = 1e-4  # Length of a Newton step without progress that indicates divergence.
 NEAR = 4.0
 """Newton's method starts at slope 1, or at the slope that gives activations of this size: farther out, all
 probabilities are 0 or 1, and there is no curvature."""

@@ -14,8 +14,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.records import Table
 
-Names: TypeAlias = Sequence[Any] | Labels | None
-"""Names of classes or actions; None: numbers."""
+Names: TypeAlias = Sequence[Any] | Labels | None  # Names of classes or actions; None: numbers.
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ Mask = npt.NDArray[np.bool_]
 SINGULAR_BELOW = 1e-11
 """A column depends on earlier ones if they leave less than this share of its variance unexplained."""
 
-DEPENDS_ABOVE = 1e-6
-"""A column is named as part of a linear combination if it makes up more than this share of it."""
+DEPENDS_ABOVE = 1e-6  # A column is named as part of a linear combination if it makes up more than this share of it.
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from oddsmith.protocols import Indices
 from oddsmith.statistics import Features, Moments
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-NEAR = 1e3
-"""Linear functions of this size lose three digits at most: rows need no centring then."""
+NEAR = 1e3  # Linear functions of this size lose three digits at most: rows need no centring then.
 
 
 class QuadraticForm(NamedTuple):

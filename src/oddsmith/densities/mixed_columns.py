@@ -25,8 +25,7 @@ from oddsmith.statistics.features import FRACTIONAL, NEGATIVE, NOT_BINARY
 FAMILIES = ("bernoulli", "categorical", "gaussian", "multinomial", "poisson")
 CODES = ("auto", "integer", *FAMILIES)
 BY_KIND = {"boolean": "bernoulli", "integer": "integer", "float": "gaussian", "date": "gaussian", "text": "categorical"}
-DISPERSION = (0.5, 2.0)
-"""Range of the ratio of within-class variance to mean for which counts are treated as Poisson."""
+DISPERSION = (0.5, 2.0)  # Range of the ratio of within-class variance to mean for which counts are treated as Poisson.
 
 DOMAINS: tuple[tuple[str, int, Callable[[Array], npt.NDArray[np.bool_]], str, str], ...] = (
     ("bernoulli", NOT_BINARY, lambda x: (x != 0) & (x != 1), "values other than 0 and 1", "0, 1, or booleans"),

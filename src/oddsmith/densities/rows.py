@@ -18,10 +18,8 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
-SLICE_ELEMENTS = 1 << 20
-"""Numbers in a slice of rows that one thread predicts at once."""
-TILE_ELEMENTS = 1 << 17
-"""Numbers in a tile of rows that stays in the cache."""
+SLICE_ELEMENTS = 1 << 20  # Numbers in a slice of rows that one thread predicts at once.
+TILE_ELEMENTS = 1 << 17  # Numbers in a tile of rows that stays in the cache.
 
 
 class RowMatrix(Protocol):

@@ -92,13 +92,7 @@ def sample_weight_sum(model: BaseEstimator, weight: Array) -> float:
 
 
 def weigh_classes(
-    model: BaseEstimator,
-    classes: Labels,
-    t: Codes,
-    s: Array | None,
-    *,
-    reset: bool = True,
-    partial: bool = False,
+    model: BaseEstimator, classes: Labels, t: Codes, s: Array | None, *, reset: bool = True, partial: bool = False
 ) -> Array | None:
     """Return the weights of rows, multiplied by the factors of their classes where the model has some.
 

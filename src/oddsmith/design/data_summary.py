@@ -268,14 +268,14 @@ def concatenate_samples(sample: tuple[SampledRows, ...], most: int) -> list[Piec
     """Return sampled rows as pieces, merged if they are tables of one schema, since each piece has overhead."""
     # Cutting off a few costs more than keeping them.
     pieces = [part.rows for part in truncate_sample(sample, most, slack=1.2)]
-    first = pieces[0]
-    if not isinstance(first.rows, pa.Table) or any(v is not None for v in (first.y, first.s, first.offset)):
+    first, tables = pieces[0], [piece.rows for piece in pieces if isinstance(piece.rows, pa.Table)]
+    if len(tables) < len(pieces) or any(v is not None for v in (first.y, first.s, first.offset)):
         return pieces
-    schema = first.rows.schema
+    schema = tables[0].schema
     # Dictionaries differ from piece to piece, and may have no room for each other's levels.
-    if any(map(pa.types.is_dictionary, schema.types)) or not all(p.rows.schema.equals(schema) for p in pieces):
+    if any(map(pa.types.is_dictionary, schema.types)) or not all(table.schema.equals(schema) for table in tables):
         return pieces
-    return [replace(first, rows=pa.concat_tables([piece.rows for piece in pieces]))]
+    return [replace(first, rows=pa.concat_tables(tables))]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -22,10 +22,8 @@ from oddsmith.numerics import Array
 if TYPE_CHECKING:
     from formulaic.parser.types import Term
 
-LONGEST = 20_000
-"""Maximum length of a formula."""
-MOST_FACTORS, MOST_TERMS = 16, 300_000
-"""Maximum factors of a product, and terms after expansion."""
+LONGEST = 20_000  # Maximum length of a formula.
+MOST_FACTORS, MOST_TERMS = 16, 300_000  # Maximum factors of a product, and terms after expansion.
 MOST_NODES = 200
 QUOTED = re.compile(r"`[^`]*`")
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -36,8 +34,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 FUNCTIONS = ("C", *sorted({*LEARNED, *PLAIN}))
 
-States = dict[str, Any]
-"""Learned states of formula functions, by the text of their call."""
+States = dict[str, Any]  # Learned states of formula functions, by the text of their call.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -404,7 +401,6 @@ def _target(left: Iterable[Term] | None, text: str) -> str | None:
     if len(factors) != 1 or factors[0].eval_method.value != "lookup":
         raise InvalidInputError(
             f"The left-hand side of the formula {text!r} must be the name of one column, the labels. Compute them "
-            "before "
-            "the fit, and pass them as y."
+            "before the fit, and pass them as y."
         )
     return str(factors[0].expr)

@@ -45,18 +45,12 @@ KINDS = {
     **{"date": "date", "text": "category", "dictionary": "category"},
 }
 """Kinds of columns by Arrow type."""
-LEVELS = ("integer", "float", "boolean", "null", "text")
-"""What levels may be as they are."""
-
-DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
-"""Types that need conversion to numbers."""
-
-TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-"""Time units per day."""
+LEVELS = ("integer", "float", "boolean", "null", "text")  # What levels may be as they are.
+DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)  # Types that need conversion to numbers.
+TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}  # Time units per day.
 
 
-MANY_TEXTS = 1000
-"""Number of text levels from which they stay in Arrow, without Python objects."""
+MANY_TEXTS = 1000  # Number of text levels from which they stay in Arrow, without Python objects.
 
 
 class TextLevels(Sequence[Any]):
@@ -171,11 +165,7 @@ class Frame:
             else:
                 whole = column.null_count == 0 and type_name(column.type) in ("integer", "float")
                 values = column.to_numpy() if whole and isinstance(column, pa.ChunkedArray) else None
-            if (
-                values is not None
-                and values.dtype.kind in "iufb"
-                and values.dtype.itemsize > (values.dtype.kind == "f")
-            ):
+            if values is not None and values.dtype.kind in "iufb":
                 return np.asarray(values)
         return self.numbers(name)
 

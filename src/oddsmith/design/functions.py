@@ -1,8 +1,7 @@
 """Formula functions that learn parameters from their column.
 
 Each has a classmethod ``learn(x, s)``, which returns the function learned from values and weights; calling it with
-values
-returns one or more columns.
+values returns one or more columns.
 """
 
 from __future__ import annotations

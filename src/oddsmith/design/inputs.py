@@ -31,10 +31,8 @@ if TYPE_CHECKING:  # arrays need no Arrow: the functions that read its tables im
 
     from oddsmith.design.table import Design
 
-ArrayOrCSR: TypeAlias = Array | sparse.csr_array
-"""Numeric rows, dense or CSR."""
-Codes: TypeAlias = npt.NDArray[np.int32]
-"""The number of each row's class."""
+ArrayOrCSR: TypeAlias = Array | sparse.csr_array  # Numeric rows, dense or CSR.
+Codes: TypeAlias = npt.NDArray[np.int32]  # The number of each row's class.
 
 
 @dataclass(frozen=True)
@@ -269,21 +267,16 @@ def dense(rows: ArrayOrCSR) -> Array:
 
 def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
+    parts: list[Any]
     if isinstance(rows, SplitRows):
-        for part in rows.parts:  # codes have no values, and columns of a design that are not plain are checked there
-            for array in part.arrays if isinstance(part, ColumnRows) else ():
-                if (
-                    array.dtype.kind == "f"
-                    and not np.isfinite(array.sum(dtype=np.float64))
-                    and not np.isfinite(array).all()
-                ):
-                    raise nonfinite_error(rows.concrete().X, names)
-        return
-    values: Any = rows.data if sparse.issparse(rows) else rows
+        # Codes and integers are finite, and columns of a design that are not plain are checked there.
+        parts = [a for part in rows.parts if isinstance(part, ColumnRows) for a in part.arrays if a.dtype.kind == "f"]
+    else:
+        parts = [rows.data if sparse.issparse(rows) else rows]
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+        if all(np.isfinite(part.sum(dtype=np.float64)) or np.isfinite(part).all() for part in parts):
             return
-    raise nonfinite_error(rows, names)
+    raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 
 
 def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError:
@@ -479,10 +472,8 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
 
 
-LEAST_SHARE = 1e-100
-"""Minimum share of the total weight for a class: squares must stay in range."""
-LEAST_WEIGHT = 1e-250
-"""Minimum total weight."""
+LEAST_SHARE = 1e-100  # Minimum share of the total weight for a class: squares must stay in range.
+LEAST_WEIGHT = 1e-250  # Minimum total weight.
 
 
 def check_class_weights(weight: Array, classes: Labels) -> None:

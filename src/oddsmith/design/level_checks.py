@@ -7,10 +7,8 @@ from collections.abc import Iterable
 
 from oddsmith.errors import LevelsWarning, caller_level
 
-MANY = 100
-"""Number of levels above which a column is named in a warning."""
-FEW_ROWS = 20
-"""Rows below which values may all differ by chance."""
+MANY = 100  # Number of levels above which a column is named in a warning.
+FEW_ROWS = 20  # Rows below which values may all differ by chance.
 
 
 def describe_ids(name: str, levels: int, rows: float) -> str:

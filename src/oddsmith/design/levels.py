@@ -24,8 +24,7 @@ from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
 CHUNK_ROWS = 1 << 20
 KEPT_DICTIONARIES = 2
-MISSING = "missing"
-"""Name of the level of missing values."""
+MISSING = "missing"  # Name of the level of missing values.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,12 +263,12 @@ class Category:
             if unseen == "error" and refused.any():
                 new = few(coded.levels[i] for i in np.unique(coded.codes[refused]))
                 known = few(level for level in self.levels if level is not None)
+                row, reference = int(np.argmax(refused)), self.levels[self.reference]
                 raise InvalidInputError(
-                    f"Column {self.name!r} has levels that did not occur in the fit: {new}, the first in row "
-                    f"{int(np.argmax(refused))}. The known levels are {known}. Correct them, or fit again: with rows "
-                    f"that have "
-                    f"them, or with Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}.",
-                    row=int(np.argmax(refused)),
+                    f"Column {self.name!r} has levels that did not occur in the fit: {new}, the first in row {row}. "
+                    f"The known levels are {known}. Correct them, or fit again: with rows that have them, or with "
+                    f"Design(unseen='reference'), which counts them as {reference!r}.",
+                    row=row,
                 )
             places = np.where(unknown, self.reference, places)
         return places

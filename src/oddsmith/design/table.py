@@ -21,21 +21,14 @@ from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, 
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
 from oddsmith.design.split import split_form, split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
-from oddsmith.errors import (
-    CollinearityWarning,
-    InvalidInputError,
-    InvalidTypeError,
-    UnknownNameError,
-    caller_level,
-)
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
-SPLIT_ELEMENTS = 1_500_000
-"""Size of the expanded rows from which categories stay codes, however few their levels."""
+SPLIT_ELEMENTS = 1_500_000  # Size of the expanded rows from which categories stay codes, however few their levels.
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
 
 
@@ -120,10 +113,7 @@ class Design(TransformerMixin, BaseEstimator):
     def __init__(
         self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Reference = None
     ) -> None:
-        self.formula = formula
-        self.missing = missing
-        self.unseen = unseen
-        self.reference = reference
+        self.formula, self.missing, self.unseen, self.reference = formula, missing, unseen, reference
 
     def fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is otherwise ignored.

@@ -21,10 +21,8 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
 BLOCK_ROWS = 1 << 16
-MANY_LEVELS = 20
-"""A category with more levels makes the design sparse."""
-LOW_DENSITY = 0.1
-"""A design with a smaller share of nonzeros is sparse."""
+MANY_LEVELS = 20  # A category with more levels makes the design sparse.
+LOW_DENSITY = 0.1  # A design with a smaller share of nonzeros is sparse.
 
 
 @dataclass(frozen=True)

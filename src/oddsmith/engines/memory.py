@@ -39,8 +39,7 @@ copies all."""
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
 _blas_lock = Lock()
 _blas_limits: list[Any] = []
-_inherited_limits: list[Any] = []
-"""The BLAS limit at the time of a fork, from a fit that runs in the parent."""
+_inherited_limits: list[Any] = []  # The BLAS limit at the time of a fork, from a fit that runs in the parent.
 
 
 def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:

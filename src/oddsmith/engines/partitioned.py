@@ -15,6 +15,7 @@ from oddsmith.engines.base import Engine, S
 from oddsmith.engines.memory import MemorySource, keeps_sparse
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
+from oddsmith.protocols import RowsLike
 from oddsmith.rows import LazyRows
 from oddsmith.rows.split import TableForm
 from oddsmith.statistic import Shape
@@ -33,7 +34,7 @@ class Piece:
     'b.parquet, row group 0'
     """
 
-    rows: Any = field(kw_only=False)
+    rows: RowsLike = field(kw_only=False)
     y: Any = field(default=None, kw_only=False)
     s: Any = None
     offset: Any = None
@@ -154,5 +155,4 @@ class PartedSource:
         return drawn.sample(min(rows, drawn.n_rows), seed)
 
 
-AnySource = MemorySource | PartedSource
-"""Rows that a model can be fitted to: in memory, or in pieces."""
+AnySource = MemorySource | PartedSource  # Rows that a model can be fitted to: in memory, or in pieces.

@@ -12,9 +12,7 @@ from oddsmith.evaluation.sums import Sums
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
-GROUPS = 4096
-"""Number of rows up to which single rows are resampled; beyond, this many random groups of rows."""
-
+GROUPS = 4096  # Number of rows up to which single rows are resampled; beyond, this many random groups of rows.
 CHUNK = 500
 
 SHOWN = 2.0

@@ -14,8 +14,7 @@ from oddsmith.evaluation.model_output import provides
 from oddsmith.models.estimator import check_count
 from oddsmith.protocols import ProbabilisticClassifierLike
 
-TOLERANCE = 1e-3
-"""Distance from the largest log likelihood: less than a twentieth of a standard error."""
+TOLERANCE = 1e-3  # Distance from the largest log likelihood: less than a twentieth of a standard error.
 
 
 def estimate_class_prior(

@@ -120,12 +120,7 @@ def probe(
         seconds = time.perf_counter() - began
         points.append(
             ProbePoint(
-                scale=scale,
-                log_loss=mean,
-                std_error=error,
-                accuracy=accuracy,
-                certificate=certificate,
-                seconds=seconds,
+                scale=scale, log_loss=mean, std_error=error, accuracy=accuracy, certificate=certificate, seconds=seconds
             )
         )
         if model is None or mean < best:

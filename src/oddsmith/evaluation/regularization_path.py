@@ -32,8 +32,7 @@ from oddsmith.records import Certificate, Table, Trace
 from oddsmith.solvers.base import ObjectiveValue, SolverResult
 from oddsmith.solvers.plan import Plan, plan_sparse
 
-CRITERIA = ("min", "1se", "aic", "bic", "ebic")
-"""The ways to choose a point of a path."""
+CRITERIA = ("min", "1se", "aic", "bic", "ebic")  # The ways to choose a point of a path.
 METHOD = "proximal Newton along a path"
 
 

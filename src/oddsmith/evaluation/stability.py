@@ -24,10 +24,8 @@ from oddsmith.priors import LaplacePrior
 from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
 
-TOL = 1e-5
-"""Relative gap of the fits: the selected columns hardly depend on more digits, and halves differ far more."""
-SCALES, PROBED = 30, 6
-"""Default number of scales of the path, and of halves for finding its end."""
+TOL = 1e-5  # Relative gap of the fits: the selected columns hardly depend on more digits, and halves differ far more.
+SCALES, PROBED = 30, 6  # Default number of scales of the path, and of halves for finding its end.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,14 +38,10 @@ from oddsmith.protocols import ClassifierLike, Indices, Labels
 from oddsmith.rows import as_rows
 from oddsmith.statistic import Shape
 
-GATHERED = 2_000_000
-"""Number of probabilities up to which predictions are gathered and scored in memory."""
-VALUES = 1 << 18
-"""Distinct values, over all classes, up to which AUC is exact."""
-TILE = 4096
-"""Number of rows whose values stay in a core's own cache."""
-SUMS = 4_000_000
-"""Numbers in the sums of a piece; with many classes there are fewer groups."""
+GATHERED = 2_000_000  # Number of probabilities up to which predictions are gathered and scored in memory.
+VALUES = 1 << 18  # Distinct values, over all classes, up to which AUC is exact.
+TILE = 4096  # Number of rows whose values stay in a core's own cache.
+SUMS = 4_000_000  # Numbers in the sums of a piece; with many classes there are fewer groups.
 
 S = TypeVar("S")
 

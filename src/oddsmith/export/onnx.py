@@ -15,8 +15,7 @@ from oddsmith.export.model_formulas import model_formulas, plain_labels, table_n
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
 
-OPSET, ML_OPSET, IR_VERSION = 18, 3, 8
-"""Versions of the standard that every onnxruntime since 1.14 reads."""
+OPSET, ML_OPSET, IR_VERSION = 18, 3, 8  # Versions of the standard that every onnxruntime since 1.14 reads.
 
 OUTPUTS = ("label", "probabilities", "values")
 OPERATIONS = {

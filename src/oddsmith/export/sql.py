@@ -19,9 +19,7 @@ from oddsmith.export.sql_dialects import DIALECTS, Dialect
 from oddsmith.numerics import Array
 
 CONSTANT = -1  # The step of what needs no column; 0 is that of the columns of the table.
-
 LONGEST_CONSTANT = 60  # Letters of a constant that is written where it is used: a formula of one would nest too deep.
-
 MOST_NAMES = 1600  # Columns that a SELECT may have in every database.
 MANY_LEVELS = 50  # Levels of a column from which their weights stand in a table that is joined, not in a CASE.
 

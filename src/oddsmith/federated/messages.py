@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from oddsmith.persistence.codec import TYPES, register
 from oddsmith.persistence.file import write
 from oddsmith.persistence.model_file import register_types
 from oddsmith.persistence.sealed_bytes import digest, seal, unseal
+from oddsmith.protocols import RowsLike
 from oddsmith.rows import SplitRows
 from oddsmith.statistic import STATISTICS, Shape, Statistic
 from oddsmith.statistics import Sample
@@ -243,7 +244,7 @@ def _fold_site(
         total = parts.engine.fold(asked.type, source, asked.params)
         return (total.n_rows if isinstance(total, DataSummary) else parts.expected_rows), _leaving(total)
     table = as_table(data)
-    rows: Any = data if table is not None or sparse.issparse(data) else _matrix(data)
+    rows = cast("RowsLike", data if table is not None or sparse.issparse(data) else _matrix(data))
     count = int(rows.shape[0]) if table is None else len(table)
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):

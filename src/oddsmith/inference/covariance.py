@@ -20,8 +20,7 @@ from oddsmith.statistics.rowwise import WeightPoint
 NAMES = ("information", "observed", "sandwich", "cluster")
 FACTORS = {"sandwich": ("HC0", "HC1", "HC2", "HC3"), "cluster": ("CR1", "CR0", "CR1S")}
 """Small-sample corrections of the robust covariances, the default first."""
-LEVERAGES = ("HC2", "HC3")
-"""Corrections by the leverage of each row."""
+LEVERAGES = ("HC2", "HC3")  # Corrections by the leverage of each row.
 
 
 @dataclass(frozen=True)

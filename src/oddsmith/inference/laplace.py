@@ -21,8 +21,7 @@ Seed: TypeAlias = int | np.random.Generator | None
 Function = Callable[[Any], Any]
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_ITER = 200
-STEEPEST = 1e3
-"""Maximum decrease of the log density within one standard deviation; a Gaussian's decreases by a half."""
+STEEPEST = 1e3  # Maximum decrease of the log density within one standard deviation; a Gaussian's decreases by a half.
 
 
 def standard_normals(n: int, D: int, seed: Seed) -> Array:

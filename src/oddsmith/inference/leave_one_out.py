@@ -28,14 +28,11 @@ from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 
 INFLUENTIAL = 0.05
 """Squared distance that the weights move, in standard errors, from which one Newton step is not enough."""
-MOST_WORK = 2e8
-"""Rows × left-out rows × weights of one evaluation, at most."""
+MOST_WORK = 2e8  # Rows × left-out rows × weights of one evaluation, at most.
 EVALUATIONS = 50
-MEMORY = 12
-"""Memory of L-BFGS."""
+MEMORY = 12  # Memory of L-BFGS.
 CHUNK = 1 << 21
-ELIMINATED_ROWS = 1 << 14
-"""Rows processed together for a table with an eliminated factor."""
+ELIMINATED_ROWS = 1 << 14  # Rows processed together for a table with an eliminated factor.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,10 +26,8 @@ from oddsmith.rows import as_rows
 from oddsmith.statistics.rowwise import tiles
 
 METHODS = ("auto", "quadrature", "probit", "samples")
-CHUNK = 1 << 21
-"""Numbers held at once."""
-BLOCK_NUMBERS = 1 << 22
-"""Numbers of a design that are read at once."""
+CHUNK = 1 << 21  # Numbers held at once.
+BLOCK_NUMBERS = 1 << 22  # Numbers of a design that are read at once.
 
 
 @dataclass(frozen=True, kw_only=True)

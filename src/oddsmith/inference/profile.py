@@ -26,19 +26,14 @@ from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.constrained import Evaluate, KKTFactor, Minimum, minimise
 
-LAST_STEP = 1e-6
-"""A step this short (in standard errors) is the last: convergence is quadratic."""
-FARTHEST = 2.0**24
-"""Maximum distance of an end, in standard errors (or units of Wald's interval)."""
+LAST_STEP = 1e-6  # A step this short (in standard errors) is the last: convergence is quadratic.
+FARTHEST = 2.0**24  # Maximum distance of an end, in standard errors (or units of Wald's interval).
 SHORTEST = 2.0**-12
 SAME_CURVATURE = 0.2
 """Where an end and the curvature there are Wald's but for this share, there is no other branch to look for."""
-OTHER_BRANCH = 1e-6
-"""A minimum lower than this is another one."""
-AT_OPTIMUM = 1e-3
-"""Farther than this from the optimum (standard errors, per root of their number) is not at it."""
-GRID_STEPS = 9
-"""Most steps to a side of the grid on which R interpolates a profile."""
+OTHER_BRANCH = 1e-6  # A minimum lower than this is another one.
+AT_OPTIMUM = 1e-3  # Farther than this from the optimum (standard errors, per root of their number) is not at it.
+GRID_STEPS = 9  # Most steps to a side of the grid on which R interpolates a profile.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +72,8 @@ class Profiler:
     def _venzon_moolgavkar(self, c: Array, side: int) -> float | None:
         """Return the end by the method of Venzon and Moolgavkar, or None if it does not settle.
 
-        At x the quadratic model of f, minimised subject to ``cᵀp = δ``, is
-        ``f − ½ gᵀH⁻¹g + ½ (δ + cᵀH⁻¹g)² / cᵀH⁻¹c``. Each iteration (one pass) solves for the δ at which it is
-        f(x̂) + q/2, and goes there.
+        At x the quadratic model of f, minimised subject to ``cᵀp = δ``, is ``f − ½ gᵀH⁻¹g + ½ (δ + cᵀH⁻¹g)² / cᵀH⁻¹c``.
+        Each iteration (one pass) solves for the δ at which it is f(x̂) + q/2, and goes there.
         """
         e, v, last = self.best, 0.0, np.inf
         A = c[None, :]

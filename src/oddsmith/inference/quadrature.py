@@ -26,18 +26,15 @@ from oddsmith.protocols import Indices
 
 Integrand: TypeAlias = Callable[[Array, Indices], Array]
 """A function of activations, and of the rows that they belong to."""
-NEAR = 3.0
-"""Gaussians up to this standard deviation are integrated around their peak."""
-REACH = 10.0
-"""Standard deviations from the peak after which nothing is left of a Gaussian."""
+NEAR = 3.0  # Gaussians up to this standard deviation are integrated around their peak.
+REACH = 10.0  # Standard deviations from the peak after which nothing is left of a Gaussian.
 STEPS = {"logit": 0.6, "cloglog": 0.3, "loglog": 0.3, "cauchit": 0.2}
 """Longest step at which the singularities of a link in the complex plane leave no trace (for others 0.15)."""
 FARTHEST = {"logit": 7.5, "cloglog": 7.5, "loglog": 7.5}
 """Largest |u| at which f′(sinh u) is more than nothing (for others 40)."""
 WIDE_STEP = 0.05
 END_STEP = 0.02
-CHUNK = 1 << 20
-"""Numbers held at once."""
+CHUNK = 1 << 20  # Numbers held at once.
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,8 @@ DECIMALS = 6
 IN_UNITS = ("estimate", "effect", "std_error", "posterior_sd", "lower", "upper")
 ODDS = ("odds_ratio", "odds_lower", "odds_upper")
 NAMES = ("class", "term")
-LEAST_P = 1e-300
-"""A p-value below this is given as a bound: it may have underflowed."""
-NO_DIFFERENCE = 1e-9
-"""A ratio nearer to 1 than this is shown as 1."""
+LEAST_P = 1e-300  # A p-value below this is given as a bound: it may have underflowed.
+NO_DIFFERENCE = 1e-9  # A ratio nearer to 1 than this is shown as 1.
 
 
 def choose_format(values: Sequence[float]) -> str:

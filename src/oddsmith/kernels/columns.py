@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.kernels.native import ClassesProblem, ColumnsProblem, address, kernels
+from oddsmith.kernels.native import ClassesProblem, ColumnsProblem, address, addresses, kernels
 from oddsmith.numerics import Array
 
 DESCEND, SUMS, DOTS, ACTIVATIONS = range(4)
-CHUNK = 1024
-"""Rows of a sparse matrix that are made dense at a time."""
+CHUNK = 1024  # Rows of a sparse matrix that are made dense at a time.
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class MatrixColumns:
         if native is None or u.ndim > 1:
             return np.asarray(self.matrix().T @ u)
         result = np.zeros(self.count)
-        native("columns", ctypes.byref(self._problem(v=address(u), mean=address(result))), DOTS)
+        native("columns", ctypes.byref(self._problem(**addresses(v=u, mean=result))), DOTS)
         return result
 
     def class_norms(self, u: Array, *, grouped: bool) -> Array:
@@ -132,8 +131,7 @@ class MatrixColumns:
             g = np.asarray(self.matrix().T @ u)
             return np.asarray(np.sqrt(np.einsum("jk,jk->j", g, g)) if grouped else np.abs(g).max(axis=1, initial=0.0))
         u, norms = np.ascontiguousarray(u), np.empty(self.count)
-        problem = ClassesProblem(n=self.n, count=self.count, C=u.shape[1], grouped=int(grouped), r=address(u))
-        problem.data, problem.indices, problem.indptr = map(address, (self.data, self.indices, self.indptr))
+        problem = ClassesProblem(C=u.shape[1], grouped=int(grouped), r=address(u), **self._fields())
         native("class_norms", ctypes.byref(problem), address(norms))
         return norms
 
@@ -143,7 +141,7 @@ class MatrixColumns:
         if native is None:
             return np.asarray(self.matrix() @ x)
         result = np.zeros(self.n)
-        native("columns", ctypes.byref(self._problem(v=address(result), x=address(x))), ACTIVATIONS)
+        native("columns", ctypes.byref(self._problem(**addresses(v=result, x=x))), ACTIVATIONS)
         return result
 
     def model(self, h: Array, ridge: Array, *, centred: bool = True) -> ColumnModel:
@@ -155,8 +153,7 @@ class MatrixColumns:
             rest = second - first**2 / total
             diagonal, mean = np.where(rest > 1e-12 * second, rest, 0.0) + ridge, first / total
             return _about_zero(ColumnModel(h, mean, diagonal, ridge), centred)
-        places = {"h": h, "mean": mean, "diagonal": diagonal, "ridge": ridge}
-        fields = {name: address(array) for name, array in places.items()}
+        fields = addresses(h=h, mean=mean, diagonal=diagonal, ridge=ridge)
         native("columns", ctypes.byref(self._problem(total=h.sum(), **fields)), SUMS)
         return _about_zero(ColumnModel(h, mean, diagonal, ridge), centred)
 
@@ -176,20 +173,9 @@ class MatrixColumns:
         if native is None:
             return self._descend(model, v, x, penalty, shift, tol, sweeps)
         active = np.zeros(self.count, dtype=np.int8)
-        problem = self._problem(
-            sweeps=sweeps,
-            h=address(model.h),
-            v=address(v),
-            total=model.total,
-            shift=shift,
-            tol=tol,
-            mean=address(model.mean),
-            diagonal=address(model.diagonal),
-            ridge=address(model.ridge),
-            penalty=address(penalty),
-            x=address(x),
-            active=address(active),
-        )
+        fields = addresses(h=model.h, mean=model.mean, diagonal=model.diagonal, ridge=model.ridge)
+        fields |= addresses(v=v, penalty=penalty, x=x, active=active)
+        problem = self._problem(sweeps=sweeps, total=model.total, shift=shift, tol=tol, **fields)
         native("columns", ctypes.byref(problem), DESCEND)
         return float(problem.shift), int(problem.done)
 
@@ -204,32 +190,11 @@ class MatrixColumns:
         native = kernels()
         if native is None:
             return self._descend_classes(model, z, b, x, penalty, grouped, tol, sweeps)
-        n, C = model.p.shape
-        center = (model.p * z).sum(axis=1)
+        C, center = model.p.shape[1], (model.p * z).sum(axis=1)
         diagonal, active = np.zeros((self.count, C)), np.zeros(self.count, dtype=np.int8)
-        problem = ClassesProblem(
-            n=n,
-            count=self.count,
-            C=C,
-            sweeps=sweeps,
-            grouped=grouped,
-            inverse=address(model.inverse),
-            data=address(self.data),
-            indices=address(self.indices),
-            indptr=address(self.indptr),
-            p=address(model.p),
-            r=address(model.r),
-            s=address(model.s),
-            z=address(z),
-            center=address(center),
-            diagonal=address(diagonal),
-            ridge=address(model.ridge),
-            penalty=address(penalty),
-            x=address(x),
-            b=address(b),
-            active=address(active),
-            tol=tol,
-        )
+        fields = addresses(p=model.p, r=model.r, s=model.s, ridge=model.ridge, inverse=model.inverse)
+        fields |= addresses(z=z, b=b, x=x, penalty=penalty, center=center, diagonal=diagonal, active=active)
+        problem = ClassesProblem(C=C, sweeps=sweeps, grouped=grouped, tol=tol, **self._fields(), **fields)
         native("classes", ctypes.byref(problem))
         return int(problem.done)
 
@@ -269,15 +234,12 @@ class MatrixColumns:
                 break
         return done
 
+    def _fields(self) -> dict[str, int | None]:
+        """Return the fields of a problem that hold these columns."""
+        return {"n": self.n, "count": self.count, **addresses(data=self.data, indices=self.indices, indptr=self.indptr)}
+
     def _problem(self, **fields: float | int | None) -> ColumnsProblem:
-        return ColumnsProblem(
-            n=self.n,
-            count=self.count,
-            data=address(self.data),
-            indices=address(self.indices),
-            indptr=address(self.indptr),
-            **fields,
-        )
+        return ColumnsProblem(**self._fields(), **fields)
 
     def _descend(
         self, model: ColumnModel, v: Array, x: Array, penalty: Array, shift: float, tol: float, sweeps: int

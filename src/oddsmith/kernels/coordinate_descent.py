@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.cached_property import cached_property
-from oddsmith.kernels.native import QuadraticProblem, address, kernels
+from oddsmith.kernels.native import QuadraticProblem, addresses, kernels
 from oddsmith.numerics import Array
 
 
@@ -110,20 +110,9 @@ def descend(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array, *, tol: 
     if native is None:
         return _descend(H, r, x, blocks, bound, tol, sweeps)
     active = np.zeros(len(blocks.strength), dtype=np.int8)
-    problem = QuadraticProblem(
-        size=len(x),
-        blocks=len(blocks.strength),
-        sweeps=sweeps,
-        H=address(H),
-        first=address(blocks.first),
-        member=address(blocks.member),
-        penalty=address(blocks.strength),
-        bound=address(bound),
-        x=address(x),
-        r=address(r),
-        tol=tol,
-        active=address(active),
-    )
+    fields = addresses(first=blocks.first, member=blocks.member, penalty=blocks.strength, bound=bound)
+    fields |= addresses(H=H, x=x, r=r, active=active)
+    problem = QuadraticProblem(size=len(x), blocks=len(blocks.strength), sweeps=sweeps, tol=tol, **fields)
     native("quadratic", ctypes.byref(problem))
     return int(problem.done)
 

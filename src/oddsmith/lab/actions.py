@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,13 @@ from oddsmith.lab.pane import MOST_CLASSES, MOST_POINTS, answer_pane
 from oddsmith.lab.pane_model import BASES, COVARIANCES, INNER, KINDS, PRIORS
 from oddsmith.lab.presets import PRESETS, draw_points
 from oddsmith.lab.scripts import answer_script
-from oddsmith.lab.stories import STORIES
 from oddsmith.lab.tables import answer_columns, answer_table
 from oddsmith.lab.walks import METHODS, answer_walk
 from oddsmith.links import LINKS
 
 Action = Callable[[Fields], dict[str, Any]]
+STORIES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "stories.json").read_text(encoding="utf-8"))
+"""One for each topic of the syllabus: ``topic`` (its number), ``title``, ``text``, ``state`` of the page."""
 
 
 def answer_points(fields: Fields) -> dict[str, Any]:

@@ -28,7 +28,8 @@ def answer_decisions(fields: Fields) -> dict[str, Any]:
     points = Points.read(fields)
     X, t = points.check()
     classes = np.unique(t)
-    decision = read_decision(fields.inner("decision"), len(classes))
+    K = len(classes)
+    decision = read_decision(fields.inner("decision"), K)
     with collected_warnings() as texts:
         model = build_model(fields.inner("model"), classes, X.shape[1]).fit(X, t)
         if not hasattr(model, "predict_proba"):
@@ -40,11 +41,11 @@ def answer_decisions(fields: Fields) -> dict[str, Any]:
             "classes": classes,
             "on": "test" if len(points.test) and len(X) != len(points.train[0]) else "train",
             "rows": len(X),
-            "confusion": _counts(codes, taken, len(classes)),
-            "rejected": int((taken == len(classes)).sum()),
+            "confusion": np.bincount(codes * (K + 1) + taken, minlength=K * (K + 1)).reshape(K, K + 1),
+            "rejected": int((taken == K).sum()),
             "cost": _cost(codes, taken, decision),
-            "expected": _expected(model, X, decision),
-            "threshold": _threshold(decision, len(classes)),
+            "expected": float(expected_costs(model, X, decision).min(axis=1).mean()),
+            "threshold": _threshold(decision, K),
             "curves": _curves(model, X, t, taken, codes),
             "warnings": texts,
         }
@@ -56,21 +57,11 @@ def _rows_to_judge(points: Points, classes: Indices) -> tuple[Array, Indices]:
     return (X[known], t[known]) if known.any() else points.train
 
 
-def _counts(codes: Indices, taken: Indices, K: int) -> Indices:
-    """Return how many of each class got each decision, the last column those that got none."""
-    return np.bincount(codes * (K + 1) + taken, minlength=K * (K + 1)).reshape(K, K + 1)
-
-
 def _cost(codes: Indices, taken: Indices, decision: dict[str, Any]) -> float:
     """Return the mean realised loss of a row."""
     K, reject = len(decision["loss"]), decision["reject"]
     losses = np.column_stack([decision["loss"], np.full(K, 0.0 if reject is None else reject)])
     return float(losses[codes, taken].mean())
-
-
-def _expected(model: Classifier, X: Array, decision: dict[str, Any]) -> float:
-    """Return the mean loss that the model itself expects of its decisions."""
-    return float(expected_costs(model, X, decision).min(axis=1).mean())
 
 
 def _threshold(decision: dict[str, Any], K: int) -> float | None:

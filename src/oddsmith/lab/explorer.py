@@ -25,13 +25,10 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import ProbabilisticClassifierLike
 
 Row = dict[str, Any]
-SCAN = 81
-"""Values of a numeric column at which a row is looked at again."""
-MOST_LEVELS = 200
-"""Levels of a category that are tried."""
+SCAN = 81  # Values of a numeric column at which a row is looked at again.
+MOST_LEVELS = 200  # Levels of a category that are tried.
 LARGEST_LOG_ODDS = 700.0
-ROUNDS, PARTS = 3, 12
-"""How a value at which the decision changes is narrowed down."""
+ROUNDS, PARTS = 3, 12  # How a value at which the decision changes is narrowed down.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +85,9 @@ class Explorer:
             raise BadRequestError("No data was given. Start with: oddsmith explore MODEL DATA.", 404)
         index = fields.whole("index", 0, self.table.num_rows - 1)
         row = self.table.slice(index, 1).to_pylist()[0]
-        names = {c.source: c.name for c in self.columns}
-        values = {names[name]: self._column(names[name]).plain(row[name]) for name in names if name in row}
-        other = {name: "" if value is None else str(value) for name, value in row.items() if name not in names}
+        values = {c.name: c.plain(row[c.source]) for c in self.columns if c.source in row}
+        read = {c.source for c in self.columns}
+        other = {name: "" if value is None else str(value) for name, value in row.items() if name not in read}
         return {"index": index, "values": values, "other": other}
 
     def answer_row(self, fields: Fields) -> dict[str, Any]:
@@ -100,11 +97,11 @@ class Explorer:
         given.only(*(c.name for c in self.columns))
         row = {c.name: c.read(given) for c in self.columns}
         usual = [row | {c.name: c.default} for c in self.columns]
-        scans = [self._variants(row, c) for c in self.columns]
+        scans = [[row | {c.name: value} for value in c.values(SCAN, MOST_LEVELS)] for c in self.columns]
         rows = [row, *usual, *(variant for scan in scans for variant in scan)]
         inputs = self._inputs(rows)
         values, decisions = self._values(inputs), self._decisions(inputs)
-        k = self._class_of(values[0])
+        k = 1 if values.shape[1] == 2 else int(values[0].argmax())  # the class that the answer is about
         effects = values[0, k] - values[1 : 1 + len(usual), k]
         start, said, profiles = 1 + len(usual), [], {}
         for column, scan in zip(self.columns, scans, strict=True):
@@ -126,13 +123,6 @@ class Explorer:
             "changes": self._changes(row, scans, said, decisions[0]),
             "profiles": profiles,
         }
-
-    def _column(self, name: str) -> FormColumn:
-        return next(c for c in self.columns if c.name == name)
-
-    def _variants(self, row: Row, column: FormColumn) -> list[Row]:
-        """Return the row with other values of a column."""
-        return [row | {column.name: value} for value in column.values(SCAN, MOST_LEVELS)]
 
     def _inputs(self, rows: Sequence[Row]) -> Any:
         if columns_of(self.model) is None:
@@ -156,10 +146,6 @@ class Explorer:
             return np.asarray(np.clip(L - np.stack(rest, axis=1), -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS))
         A = np.asarray(self.model.decision_function(inputs))
         return np.stack([-A, A], axis=1) if A.ndim == 1 else A
-
-    def _class_of(self, values: Array) -> int:
-        """Return the class that the answer is about: the second of two, else the most probable."""
-        return 1 if len(values) == 2 else int(values.argmax())
 
     def _decisions(self, inputs: Any) -> list[str]:
         if not has_proba(self.model) or not isinstance(self.model, Classifier):

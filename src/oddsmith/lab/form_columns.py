@@ -38,10 +38,9 @@ class FormColumn:
 
     def as_json(self) -> dict[str, Any]:
         """Return the column as the page reads it."""
-        kind = "level" if self.levels else "number"
         return {
             "name": self.name,
-            "kind": kind,
+            "kind": "level" if self.levels else "number",
             "levels": list(self.levels),
             "low": self.low,
             "high": self.high,

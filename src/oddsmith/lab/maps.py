@@ -21,12 +21,10 @@ from oddsmith.protocols import Indices
 
 LAYERS = ("uncertainty", "density", "samples")
 MOST_CELLS = 40_000
-SAMPLES = 24
-"""Boundaries drawn from the posterior."""
+SAMPLES = 24  # Boundaries drawn from the posterior.
 DRAWS = 200
 """Draws for the predictive distribution of three classes and more: a probability has a standard error below 0.036."""
-FLOOR = -60.0
-"""Smallest log probability that is sent: exp(−60) is no colour."""
+FLOOR = -60.0  # Smallest log probability that is sent: exp(−60) is no colour.
 
 
 def pack(values: Array | Indices, kind: str = "<f4") -> str:

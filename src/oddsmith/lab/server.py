@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 Actions = Mapping[str, Callable[[Fields], dict[str, Any]]]
 
-LARGEST = 4_000_000
-"""Bytes of a request."""
+LARGEST = 4_000_000  # Bytes of a request.
 HOME = "127.0.0.1"
 NAMES = (HOME, "localhost")
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -73,30 +72,26 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
             return
         error = self._refusal(scope)
-        await (self._app if error is None else _json_response(*error))(scope, receive, send)
+        await (self._app if error is None else _error(*error))(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[dict[str, str], int] | None:
+    def _refusal(self, scope: Scope) -> tuple[str, int] | None:
         """Return why a request is refused, with its status; None if it is not."""
         given: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             given.setdefault(name.lower(), []).append(value)
         host = [value.decode("latin-1").lower() for value in given.get(b"host", [])]
         if len(host) != 1 or host[0] not in self._hosts:
-            return _error("This server answers only to its own local address. Open the address that it printed."), 421
+            return "This server answers only to its own local address. Open the address that it printed.", 421
         origins = {value.decode("latin-1") for value in given.get(b"origin", [])}
         if not origins <= {f"http://{name}" for name in self._hosts}:
-            return _error("This request comes from another page. The lab answers to its own page only."), 403
+            return "This request comes from another page. The lab answers to its own page only.", 403
         sites = {value.decode("latin-1") for value in given.get(b"sec-fetch-site", [])}
         if not sites <= {"same-origin", "none"}:
-            return _error("This request comes from another site. The lab answers to its own page only."), 403
+            return "This request comes from another site. The lab answers to its own page only.", 403
         parts = scope["path"].split("/", 2)
         if len(parts) < 3 or not secrets.compare_digest(parts[1].encode("utf-8", "replace"), self._token):
-            return _error("The address lacks the token of this run. Open the address that the command printed."), 403
+            return "The address lacks the token of this run. Open the address that the command printed.", 403
         return None
-
-
-def _error(sentence: str) -> dict[str, str]:
-    return {"error": sentence}
 
 
 def _json_response(content: Any, status: int = 200) -> Response:
@@ -104,6 +99,10 @@ def _json_response(content: Any, status: int = 200) -> Response:
 
     body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
     return Response(body, status, HEADERS, "application/json")
+
+
+def _error(sentence: str, status: int) -> Response:
+    return _json_response({"error": sentence}, status)
 
 
 def create_app(actions: Actions, page: str, token: str, port: int) -> ASGIApp:
@@ -122,14 +121,14 @@ def create_app(actions: Actions, page: str, token: str, port: int) -> ASGIApp:
 
         name = request.path_params.get("name") or page
         if name not in files:
-            return _json_response(_error("There is no such page."), 404)
+            return _error("There is no such page.", 404)
         content, kind = files[name]
         return Response(content, 200, HEADERS, kind)
 
     async def act(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in actions:
-            return _json_response(_error(f"There is no such action. Known: {', '.join(actions)}."), 404)
+            return _error(f"There is no such action. Known: {', '.join(actions)}.", 404)
         return await _answer(request, actions[name])
 
     async def refuse(request: Request, error: Exception) -> Response:
@@ -137,7 +136,7 @@ def create_app(actions: Actions, page: str, token: str, port: int) -> ASGIApp:
 
         status = error.status_code if isinstance(error, HTTPException) else 500
         sentences = {404: "There is no such page.", 405: "Use GET for pages and POST for actions."}
-        return _json_response(_error(sentences.get(status, "The request cannot be answered.")), status)
+        return _error(sentences.get(status, "The request cannot be answered."), status)
 
     root = f"/{token}"
     routes = [
@@ -159,9 +158,9 @@ async def _answer(request: Request, action: Callable[[Fields], dict[str, Any]]) 
         fields = Fields(parse(await _body(request)))
         return await run_in_threadpool(_run, action, fields)
     except BadRequestError as error:
-        return _json_response(_error(str(error)), error.status)
+        return _error(str(error), error.status)
     except ClientDisconnect:
-        return _json_response(_error("The request ended before it was complete."), 400)
+        return _error("The request ended before it was complete.", 400)
 
 
 def _run(action: Callable[[Fields], dict[str, Any]], fields: Fields) -> Response:
@@ -172,11 +171,11 @@ def _run(action: Callable[[Fields], dict[str, Any]], fields: Fields) -> Response
         with _lock, np.errstate(all="ignore"):
             return _json_response(plain(action(fields)))
     except BadRequestError as error:
-        return _json_response(_error(str(error)), error.status)
+        return _error(str(error), error.status)
     except (OddsmithError, np.linalg.LinAlgError) as error:
-        return _json_response(_error(str(error)), 422)
+        return _error(str(error), 422)
     except MemoryError:
-        return _json_response(_error("There is not enough memory for that. Use fewer points or functions."), 413)
+        return _error("There is not enough memory for that. Use fewer points or functions.", 413)
 
 
 async def _body(request: Request) -> bytes:

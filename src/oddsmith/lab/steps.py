@@ -12,12 +12,11 @@ from itertools import combinations
 
 import numpy as np
 
-from oddsmith.numerics import Array, log_softmax, softmax
+from oddsmith.numerics import Array, log_softmax
 from oddsmith.protocols import Indices
 from oddsmith.solvers.certificate import gap_bound
 
-FARTHEST = 1e6
-"""A path that leaves this box has diverged."""
+FARTHEST = 1e6  # A path that leaves this box has diverged.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ class Likelihood:
 
     def hessian(self, W: Array) -> Array:
         """Return the Hessian of −log p(t | W) + ½ α‖W‖², CM × CM, a block for each pair of functions."""
-        Y = softmax(np.column_stack([np.zeros(len(self.Phi)), self.Phi @ W.T]) if self.K == 2 else self.Phi @ W.T)
+        Y = np.exp(self.log_probabilities(W))
         Y = Y[:, 1:] if self.K == 2 else Y
         C, M = self.shape
         H = np.zeros((C, M, C, M))
@@ -121,12 +120,7 @@ def newton_step(problem: Likelihood, W: Array) -> Array:
 
 def sgd_step(problem: Likelihood, W: Array, step_size: float, row: int) -> Array:
     """Return W − η (y_n − t_n) φ_n, one row's share of the gradient, with its share of the prior."""
-    one = Likelihood(
-        Phi=problem.Phi[row : row + 1],
-        t=problem.t[row : row + 1],
-        K=problem.K,
-        alpha=problem.alpha / len(problem.t),
-    )
+    one = Likelihood(Phi=problem.Phi[[row]], t=problem.t[[row]], K=problem.K, alpha=problem.alpha / len(problem.t))
     return gradient_step(one, W, step_size)
 
 
@@ -216,10 +210,10 @@ def trace_of(problem: Likelihood, path: Array, most: int = 300) -> dict[str, Arr
     ``gap`` bounds the objective less its optimum; infinite where no bound holds yet.
     """
     at = np.unique(np.linspace(0, len(path) - 1, min(len(path), most)).round().astype(int))
-    columns: dict[str, list[float]] = {name: [] for name in ("objective", "log_likelihood", "gradient_norm", "gap")}
-    for W in path[at]:
-        columns["objective"].append(problem.value(W))
-        columns["log_likelihood"].append(problem.log_likelihood(W))
-        columns["gradient_norm"].append(float(np.linalg.norm(problem.gradient(W))))
-        columns["gap"].append(problem.gap(W))
-    return {"step": at, **{name: np.array(column) for name, column in columns.items()}}
+    measures: dict[str, Callable[[Array], float]] = {
+        "objective": problem.value,
+        "log_likelihood": problem.log_likelihood,
+        "gradient_norm": lambda W: float(np.linalg.norm(problem.gradient(W))),
+        "gap": problem.gap,
+    }
+    return {"step": at, **{name: np.array([measure(W) for W in path[at]]) for name, measure in measures.items()}}

@@ -20,10 +20,8 @@ from oddsmith.protocols import Indices
 
 METHODS = ("newton", "gradient", "sgd", "perceptron")
 MOST_STEPS, MOST_COLUMNS = 2000, 60
-SURFACE = 48
-"""Points along each side of the surface."""
-HEIGHT = 0.75
-"""Height of its picture, in widths."""
+SURFACE = 48  # Points along each side of the surface.
+HEIGHT = 0.75  # Height of its picture, in widths.
 
 
 def answer_walk(fields: Fields) -> dict[str, Any]:
@@ -92,9 +90,7 @@ def _start(fields: Fields, problem: Likelihood) -> Array:
 def _optimum(prior: object, Z: Array, codes: Indices) -> Array | None:
     """Return the weights that the library's solver finds, None where there is no optimum."""
     model = LogisticRegression(prior).fit(Z, codes)
-    if prior is None and not model.certificate_.converged:
-        return None
-    if prior is None and np.abs(model.coef_).max() > 1e3:
+    if prior is None and (not model.certificate_.converged or np.abs(model.coef_).max() > 1e3):
         return None
     return np.column_stack([model.intercept_, model.coef_])
 

@@ -183,8 +183,7 @@ def softmax_newton(
 ) -> WeightPath:
     """Newton-Raphson for softmax regression; the weights of the first class are fixed at zero.
 
-    ``T`` (N × K) is one-hot; ``W0`` (K × M) has a row of weights for each class, the first of them zero. For τ = 1, 2,
-    …
+    ``T`` (N × K) is one-hot; ``W0`` (K × M) has a row of weights for each class, the first zero. For τ = 1, 2, …
       1. yₙₖ = exp(wₖᵀφₙ) / Σⱼ exp(wⱼᵀφₙ),
       2. the gradient for class j is Σₙ (yₙⱼ − tₙⱼ) φₙ,
       3. the block Hⱼₖ of the Hessian is Σₙ yₙₖ (Iⱼₖ − yₙⱼ) φₙφₙᵀ, for j, k = 2 … K,

@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.lectures.syllabus import Topic, documents, find_topic, topics
+from oddsmith.lectures.syllabus import Topic, documents, find_topic, sections, topics
 from oddsmith.numerics import Array
 
-RELATIVE = 5e-3
-"""An answer may be off by this much, so that three significant digits are enough."""
+RELATIVE = 5e-3  # An answer may be off by this much, so that three significant digits are enough.
 ABSOLUTE = 1e-6
 
-_SECTION = re.compile(r"^## (\d+)\. .+$", re.MULTILINE)
 _EXERCISE = re.compile(
     r"\s*(?P<text>.+?)\n\n```python\n(?P<data>.+?)\n```\n\n(?P<question>Find .+?)\s*", flags=re.DOTALL
 )
@@ -104,7 +102,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 def read_exercises(page: str, solutions: str) -> tuple[Exercise, ...]:
     """Return the exercises of a page, with the solutions of another."""
-    asked, solved = (dict(_sections(text)) for text in (page, solutions))
+    asked, solved = sections(page), sections(solutions)
     if set(asked) != set(solved):
         raise InvalidInputError(f"These have an exercise or a solution, not both: {sorted(set(asked) ^ set(solved))}.")
     found = []
@@ -115,17 +113,10 @@ def read_exercises(page: str, solutions: str) -> tuple[Exercise, ...]:
                 f"Exercise {number} is not made of a text, its data and a question that begins with Find, or its "
                 "solution not of a hint, an example and a table of mistakes."
             )
-        found.append(
-            Exercise(
-                topic=topics()[number - 1],
-                text=_flat(exercise["text"]),
-                data=exercise["data"],
-                question=_flat(exercise["question"]),
-                hint=_flat(solution["hint"]),
-                solution=solution["code"],
-                mistakes=tuple((code, remark) for code, remark in _ROW.findall(solution["rows"])),
-            )
-        )
+        prose = {"text": exercise["text"], "question": exercise["question"], "hint": solution["hint"]}
+        texts = {name: re.sub(r"\s+", " ", text) for name, text in prose.items()}
+        texts |= {"data": exercise["data"], "solution": solution["code"]}
+        found.append(Exercise(topic=topics()[number - 1], mistakes=tuple(_ROW.findall(solution["rows"])), **texts))
     return tuple(found)
 
 
@@ -148,7 +139,7 @@ def data(wanted: int | str) -> tuple[Any, ...]:
     >>> data(12)
     (2.0, -3.0, 0.1)
     """
-    return tuple(_values(find_exercise(str(wanted)).data).values())
+    return tuple(_run(find_exercise(str(wanted)).data, {}).values())
 
 
 def solve(exercise: Exercise) -> dict[str, Array]:
@@ -161,7 +152,7 @@ def solve(exercise: Exercise) -> dict[str, Array]:
 
 
 def check(exercise: Exercise, given: Mapping[str, Any]) -> tuple[PartVerdict, ...]:
-    """Return what is right and what is not of an answer: values by the names asked for.
+    """Grade an answer: values by the names asked for.
 
     >>> [(part.name, part.right) for part in check(find_exercise("1"), {"r": 8.0, "r0": 2.0})]
     [('r', True), ('r0', False)]
@@ -172,7 +163,7 @@ def check(exercise: Exercise, given: Mapping[str, Any]) -> tuple[PartVerdict, ..
 
 
 def check_numbers(exercise: Exercise, numbers: Sequence[float]) -> tuple[PartVerdict, ...]:
-    """Return the same for numbers in the order in which they are asked for.
+    """Grade numbers in the order in which they are asked for.
 
     >>> all(part.right for part in check_numbers(find_exercise("1"), [8.0, -2.0]))
     True
@@ -180,8 +171,9 @@ def check_numbers(exercise: Exercise, numbers: Sequence[float]) -> tuple[PartVer
     right, given, start = solve(exercise), {}, 0
     total = sum(len(values) for values in right.values())
     if len(numbers) != total:
+        shapes = [name if len(values) == 1 else f"{name} with {len(values)}" for name, values in right.items()]
         raise InvalidInputError(
-            f"Exercise {exercise.topic.number} asks for {total} number{'s' * (total != 1)} ({_shapes(right)}), but "
+            f"Exercise {exercise.topic.number} asks for {total} number{'s' * (total != 1)} ({', '.join(shapes)}), but "
             f"you gave {len(numbers)}."
         )
     for name, values in right.items():
@@ -233,17 +225,10 @@ def _check_part(
     if _close(found, right):
         return PartVerdict(name, True)
     for code, remark in exercise.mistakes:
-        wrong = _run_mistake(code, namespace)
+        wrong = _run(code, namespace)
         if name in wrong and _close(found, np.asarray(wrong[name], dtype=np.float64).ravel()):
             return PartVerdict(name, False, remark)
     return PartVerdict(name, False, exercise.hint)
-
-
-def _run_mistake(code: str, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return what the statement of a mistake assigns."""
-    scope = dict(namespace)
-    exec(compile(code, "<mistake>", "exec"), scope)
-    return {name: scope[name] for name in _assigned(code)}
 
 
 def _close(found: Array, right: Array) -> bool:
@@ -251,26 +236,13 @@ def _close(found: Array, right: Array) -> bool:
     return found.shape == right.shape and bool((np.abs(found - right) <= RELATIVE * scale + ABSOLUTE).all())
 
 
-def _sections(text: str) -> list[tuple[int, str]]:
-    parts = _SECTION.split(text)
-    return list(zip(map(int, parts[1::2]), parts[2::2], strict=True))
-
-
-def _flat(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
-
-
-def _assigned(code: str) -> list[str]:
-    """Return the names that statements assign, in their order."""
+def _run(code: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what statements assign, in their order."""
+    scope = dict(namespace)
+    exec(compile(code, "<exercise>", "exec"), scope)
     targets = [target for node in ast.parse(code).body if isinstance(node, ast.Assign) for target in node.targets]
     names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    return list(dict.fromkeys(names))
-
-
-def _values(code: str) -> dict[str, Any]:
-    scope: dict[str, Any] = {}
-    exec(compile(code, "<data>", "exec"), scope)
-    return {name: scope[name] for name in _assigned(code)}
+    return {name: scope[name] for name in names}
 
 
 @cache
@@ -285,7 +257,3 @@ def _solved(exercise: Exercise) -> dict[str, Any]:
 
 def _answer(exercise: Exercise, namespace: Mapping[str, Any]) -> dict[str, Array]:
     return {name: np.asarray(namespace[name], dtype=np.float64).ravel() for name in exercise.asked}
-
-
-def _shapes(right: Mapping[str, Array]) -> str:
-    return ", ".join(name if len(values) == 1 else f"{name} with {len(values)}" for name, values in right.items())

@@ -24,22 +24,20 @@ SECTIONS = {
     "From activations to probabilities": ["links", "sigmoid_steepness", "growth", "other_links", "softmax", "network"],
     "Densities and Bayes' rule": [
         *("class_densities", "gaussian_shared", "pooled_covariance", "covariances", "quadrics", "quadrics_3d"),
-        *("posterior_panels", "class_prior", "two_humps"),
-        *("naive_bayes", "synthetic", "parameters"),
+        *("posterior_panels", "class_prior", "two_humps", "naive_bayes", "synthetic", "parameters"),
     ],
     "Decision regions": [
         *("distance", "decision_regions", "four_classes", "generalised_linear", "expansion", "feature_space", "bases"),
-        "ambiguous",
-        *("fisher", "fisher_least_squares"),
+        *("ambiguous", "fisher", "fisher_least_squares"),
     ],
     "Posterior maps": ["posterior_maps", "prior_width", "worked_two_classes", "worked_classes"],
     "Uncertain weights": ["laplace", "posterior", "uncertainty"],
     "Outliers and order": ["perceptron", "outliers_least_squares", "outliers_probit", "influence"],
     "Optimisers": [
-        *("newton", "one_step", "descent_1d", "local_maxima", "zigzag", "scaling", "sgd", "working_response", "trace"),
+        *("newton", "one_step", "descent_1d", "local_maxima", "zigzag", "scaling", "sgd", "working_response", "trace")
     ],
     "Weights and priors": [
-        *("logistic", "coefficients", "separation", "profile", "widths", "weight_path", "cv_curve", "residuals"),
+        *("logistic", "coefficients", "separation", "profile", "widths", "weight_path", "cv_curve", "residuals")
     ],
     "Evaluation": ["reliability", "roc", "costs", "comparison"],
 }

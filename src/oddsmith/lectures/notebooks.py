@@ -16,7 +16,7 @@ from typing import Any
 
 from oddsmith.errors import UnknownNameError
 from oddsmith.lectures.exercises import Exercise, find_exercise
-from oddsmith.lectures.syllabus import documents, find_topic
+from oddsmith.lectures.syllabus import documents, find_topic, sections
 
 Cell = dict[str, Any]
 
@@ -35,10 +35,8 @@ LECTURES: Mapping[str, tuple[str, ...]] = {
     "Decisions": ("decisions",),
 }
 """The topics of each lecture, by their names."""
-PAGES = ("derivations", "notes")
-"""Pages of the course that are notebooks as they are."""
+PAGES = ("derivations", "notes")  # Pages of the course that are notebooks as they are.
 
-_SECTION = re.compile(r"^## (\d+)\. .+$", re.MULTILINE)
 _PART = re.compile(
     r"^( *)```(?P<language>\w+)\n(?P<code>.*?)^\1```[ ]*$|^!\[[^\]]*\]\(\S*figures/(?P<figure>\w+)\.png\)$",
     flags=re.MULTILINE | re.DOTALL,
@@ -66,7 +64,8 @@ def notebook(name: str) -> dict[str, Any]:
     """
     if name not in names():
         raise UnknownNameError("notebook", name, names())
-    cells = list(_page_cells(name) if name in PAGES else _lecture_cells(names().index(name)))
+    page = documents() / "course" / f"{name}.md"
+    cells = list(_cells(page.read_text(encoding="utf-8")) if name in PAGES else _lecture_cells(names().index(name)))
     for i, cell in enumerate(cells):
         cell["id"] = f"{name}-{i}"[:64]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -93,10 +92,6 @@ def _lecture_cells(index: int) -> Iterator[Cell]:
         yield _markdown(f"## {topic.number}. {topic.title}")
         yield from _cells(_syllabus()[topic.number])
         yield from _exercise_cells(find_exercise(name))
-
-
-def _page_cells(name: str) -> Iterator[Cell]:
-    yield from _cells((documents() / "course" / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def _exercise_cells(exercise: Exercise) -> Iterator[Cell]:
@@ -150,13 +145,8 @@ def _markdown(text: str) -> Cell:
 
 def _code(source: str, want: str = "") -> Cell:
     outputs = [{"output_type": "stream", "name": "stdout", "text": want}] if want else []
-    return {
-        "cell_type": "code",
-        "metadata": {},
-        "execution_count": None,
-        "source": source.rstrip("\n"),
-        "outputs": outputs,
-    }
+    code = {"source": source.rstrip("\n"), "outputs": outputs}
+    return {"cell_type": "code", "metadata": {}, "execution_count": None, **code}
 
 
 def _slug(title: str) -> str:
@@ -165,5 +155,4 @@ def _slug(title: str) -> str:
 
 @cache
 def _syllabus() -> dict[int, str]:
-    parts = _SECTION.split((documents() / "syllabus.md").read_text(encoding="utf-8"))
-    return dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
+    return sections((documents() / "syllabus.md").read_text(encoding="utf-8"))

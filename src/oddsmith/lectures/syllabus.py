@@ -102,6 +102,12 @@ def _read(number: int, name: str, title: str, section: str) -> Topic:
     return Topic(number=number, name=name, title=title, also=tuple(name for _, name in more), **texts)
 
 
+def sections(page: str) -> dict[int, str]:
+    """Return the sections of a page under headings such as ``## 7. Title``, by their numbers."""
+    parts = _SECTION.split(page)
+    return dict(zip(map(int, parts[1::3]), parts[3::3], strict=True))
+
+
 def find_topic(wanted: str) -> Topic:
     """Return a topic by its number, its name, its title or the name of its figure; case does not matter.
 

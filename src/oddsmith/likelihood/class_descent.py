@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
 from oddsmith.cached_property import cached_property
-from oddsmith.engines import MemorySource
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.kernels.coordinate_descent import Blocks
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, present_rows, times_log, typical_gain
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
 SWEEPS, ROUNDS = 30, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
-MOST_SOLVED = 2000
-"""Weights up to which they are."""
+MOST_SOLVED = 2000  # Weights up to which they are.
 TINY = 1e-30
 
 
@@ -27,30 +24,9 @@ TINY = 1e-30
 class ClassDescent(ColumnDescent):
     """Softmax regression with weights (columns × K) of all classes."""
 
-    @classmethod
-    def of(
-        cls,
-        source: MemorySource,
-        strength: Array,
-        ridge: Array,
-        *,
-        intercept: bool,
-        threads: int | None,
-        grouped: bool = False,
-    ) -> Self:
-        """Return the problem of a source in memory."""
-        X, t, s, offset = present_rows(source)
-        return cls(
-            X=X,
-            t=t,
-            s=s,
-            offset=np.column_stack([np.zeros(len(t)), offset]),
-            strength=strength,
-            ridge=ridge,
-            intercept=intercept,
-            threads=threads,
-            grouped=grouped,
-        )
+    @staticmethod
+    def arranged(offset: Array) -> Array:
+        return np.column_stack([np.zeros(len(offset)), offset])
 
     @cached_property
     def own(self) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,22 +27,16 @@ from oddsmith.numerics import EPS, Array, log1pexp
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 
-SWEEPS = 12
-"""Sweeps of coordinate descent before the columns that are not zero are solved for."""
-MOST_SOLVED = 3000
-"""Columns up to which they are."""
+SWEEPS = 12  # Sweeps of coordinate descent before the columns that are not zero are solved for.
+MOST_SOLVED = 3000  # Columns up to which they are.
 FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
 """How far the conditions of an optimum may be missed by the first model, and by any."""
-FLAT = 1e-12
-"""The least curvature of a row, against that of one half."""
-PATIENCE = 12
-"""So many steps in a row may leave the gap as it was."""
-SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20
-"""How exactly they are solved for, and in how many steps at most."""
+FLAT = 1e-12  # The least curvature of a row, against that of one half.
+PATIENCE = 12  # So many steps in a row may leave the gap as it was.
+SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20  # How exactly they are solved for, and in how many steps at most.
 LEAST_SHARE = 0.7
 """Columns with a gradient below this share of their penalty begin outside the working set, however long the step."""
-STRIPES = 16
-"""Parts into which columns are divided for threads."""
+STRIPES = 16  # Parts into which columns are divided for threads.
 
 
 @dataclass(kw_only=True)
@@ -92,8 +86,20 @@ class ColumnDescent(ABC):
     ridge: Array
     intercept: bool
     threads: int | None = None
+    grouped: bool = False
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
+
+    @classmethod
+    def of(cls, source: MemorySource, strength: Array, ridge: Array, **how: Any) -> Self:
+        """Return the problem of a source in memory; ``how`` are further fields."""
+        X, t, s, offset = present_rows(source)
+        return cls(X=X, t=t, s=s, offset=cls.arranged(offset), strength=strength, ridge=ridge, **how)
+
+    @staticmethod
+    @abstractmethod
+    def arranged(offset: Array) -> Array:
+        """Return offsets (n × (K − 1)) in the shape of the activations."""
 
     @abstractmethod
     def losses(self, a: Array) -> tuple[float, Array]:
@@ -147,15 +153,7 @@ class ColumnDescent(ABC):
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
         return ColumnPoint(
-            columns=used,
-            x=w[used],
-            b=b,
-            a=a,
-            value=loss,
-            loss=loss,
-            gap=np.inf,
-            theta=r,
-            sizes=self.gradient_sizes(r),
+            columns=used, x=w[used], b=b, a=a, value=loss, loss=loss, gap=np.inf, theta=r, sizes=self.gradient_sizes(r)
         )
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
@@ -211,17 +209,7 @@ class ColumnDescent(ABC):
         else:  # only rounding is left: the point stays, and is judged by this penalty
             t, a, new_x, value = 0.0, at.a, before, old
             loss, r = self.losses(a)
-        new = ColumnPoint(
-            columns=self.chosen,
-            x=new_x,
-            b=at.b + t * intercept,
-            a=a,
-            value=value,
-            loss=loss,
-            gap=np.inf,
-            theta=r,
-            sizes=at.sizes,
-        )
+        new = replace(at, columns=self.chosen, x=new_x, b=at.b + t * intercept, a=a, value=value, loss=loss, steps=0)
         judged = []
         for residuals in (theta,) if t == 1.0 else (theta, r):  # any of them is a point of the dual
             point = replace(new, theta=self.feasible(residuals))
@@ -258,27 +246,14 @@ class ColumnDescent(ABC):
         over = np.maximum((self.sizes(g) if self.grouped else np.abs(g).T) - penalty, 0.0)
         return float((over**2 / (2.0 * ridge)).sum())
 
-    grouped: bool = False
-
 
 @dataclass(kw_only=True)
 class TwoClassDescent(ColumnDescent):
     """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time."""
 
-    @classmethod
-    def of(cls, source: MemorySource, strength: Array, ridge: Array, *, intercept: bool, threads: int | None) -> Self:
-        """Return the problem of a source in memory."""
-        X, t, s, offset = present_rows(source)
-        return cls(
-            X=X,
-            t=t,
-            s=s,
-            offset=np.ascontiguousarray(offset[:, 0]),
-            strength=strength,
-            ridge=ridge,
-            intercept=intercept,
-            threads=threads,
-        )
+    @staticmethod
+    def arranged(offset: Array) -> Array:
+        return np.ascontiguousarray(offset[:, 0])
 
     @cached_property
     def sign(self) -> Array:

@@ -19,8 +19,7 @@ from oddsmith.solvers.plan import Plan, plan_sparse
 from oddsmith.solvers.proximal_newton import SparseOptimum
 
 STAGE = "proximal Newton"
-STEP = 3.0
-"""A fit of many columns comes from smaller scales, each so many times the one before."""
+STEP = 3.0  # A fit of many columns comes from smaller scales, each so many times the one before.
 
 
 def fit_laplace(problem: Problem) -> LikelihoodFit:
@@ -41,9 +40,7 @@ def fit_laplace(problem: Problem) -> LikelihoodFit:
     recorder = Recorder(stated.objective, STAGE)
     sample = stated.on_sample()
     planned = plan_sparse(
-        facts_of(problem, stated.coordinates),
-        machine_of(problem),
-        None if sample is None else sample.objective.n_rows,
+        facts_of(problem, stated.coordinates), machine_of(problem), None if sample is None else sample.objective.n_rows
     )
     e = stated.null_point()
     if sample is not None:  # 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,10 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.curvature import activations
+from oddsmith.kernels.curvature import NewtonSteps, activations
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
-from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
+from oddsmith.likelihood.fused_newton import fused_steps
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
@@ -35,6 +35,9 @@ from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+
+if TYPE_CHECKING:
+    from oddsmith.likelihood.implicit_hessian import ImplicitHessian
 
 S = TypeVar("S", bound=Statistic)
 
@@ -223,6 +226,10 @@ class FoldObjective:
         if not expected:
             self.state.last = e
         return e
+
+    def newton_steps(self, w: Array, steps: int, small: float) -> NewtonSteps | None:
+        """Take plain Newton steps in one call of a kernel, where that is possible."""
+        return fused_steps(self, w, steps, small)
 
     def _fix(self, H: Array, diagonal: float) -> None:
         """Clear the rows and columns of fixed coordinates, but for the diagonal."""
@@ -420,6 +427,8 @@ class FoldObjective:
             return None
         if not isinstance(source, MemorySource) or source.row_storage is not DenseRows:
             return None
+        from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
+
         threads = self.threads or available_cores()
         roots = curvature_roots(source, *self.raw(e.w), self.center, threads)
         unit = np.ones(self.size) if self._unit is None else self._unit

@@ -36,12 +36,9 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, Recorder
 from oddsmith.solvers.certificate import certificate_from
 
-NOTHING = 1e-9
-"""Share of the largest weight of a direction that is rounding."""
-LAST = 15
-"""Iterations along the way to infinity, where the rows that are left are separated too."""
-FAR = 20.0
-"""Log odds of rows of one class, at least: a weight of the limit."""
+NOTHING = 1e-9  # Share of the largest weight of a direction that is rounding.
+LAST = 15  # Iterations along the way to infinity, where the rows that are left are separated too.
+FAR = 20.0  # Log odds of rows of one class, at least: a weight of the limit.
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from scipy import sparse
 from oddsmith.likelihood.separation import DesignRows
 from oddsmith.numerics import Array
 
-ROWS_OF_LEVEL = 5
-"""Rows for each level below which levels of one class each are no news: an id has such, too."""
+ROWS_OF_LEVEL = 5  # Rows for each level below which levels of one class each are no news: an id has such, too.
 
 
 def separating_columns(

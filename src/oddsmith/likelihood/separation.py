@@ -28,11 +28,9 @@ DesignRows: TypeAlias = npt.NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 WORKING_ROWS = 2000
 TRIES = 2
 SMALL_PROGRAM = 20_000
-SLACK = 1e-6
-"""A margin below this is none, in units in which those that the program asked for are one."""
+SLACK = 1e-6  # A margin below this is none, in units in which those that the program asked for are one.
 REWEIGHTINGS = 4
-POSITIVE = 1e-5
-"""A margin above this, of directions no longer than 1e5, is more than the program's rounding."""
+POSITIVE = 1e-5  # A margin above this, of directions no longer than 1e5, is more than the program's rounding.
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,7 @@ class Separation(Table):
         leak = f"{self.question}\n" if self.alone else ""
         return (
             f"{leak}The classes are {how} separated; diverging weights: {terms}.\nThe likelihood has no maximum. What "
-            f"to "
-            "do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
+            "to do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
             "columns that give the class away."
         )
 

@@ -28,12 +28,9 @@ from oddsmith.statistic import Shape
 from oddsmith.statistics.column_classes import ColumnClasses
 
 NEAREST = 5000
-ROUNDS = 20
-"""Most passes that a question of separation is worth."""
-LARGEST_PROGRAM = 3e8
-"""Numbers of rows in memory up to which they are looked at: 2.4 GB as an array."""
-HIDDEN = 1e-6
-"""Rows that move less than this, where others do not move at all, do so by rounding."""
+ROUNDS = 20  # Most passes that a question of separation is worth.
+LARGEST_PROGRAM = 3e8  # Numbers of rows in memory up to which they are looked at: 2.4 GB as an array.
+HIDDEN = 1e-6  # Rows that move less than this, where others do not move at all, do so by rounding.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,7 @@ class HardestRows:
     """
 
     margin: Array
-    rows: Any
+    rows: Array
     t: npt.NDArray[np.int32]
     size: int
 
@@ -128,10 +125,23 @@ def find_separation(
     rows, t = _drawn(source, whitening)  # 1
     if len(t) == source.n_present:
         return separation(rows, t, classes, terms, **how, **named)
-    _, more, theirs = nearest(*reached)
+    found, rows, t = _search(rows, t, len(classes), nearest, how)
+    verdict = verdict_of(found, classes, terms)
+    if verdict.kind != "complete":
+        return verdict
+    verdict = with_alone(verdict, rows, t, classes, terms)
+    alone = tuple(name for name in verdict.alone if _separates_all(terms.index(name), rows, t, nearest))
+    return replace(verdict, alone=alone)
+
+
+def _search(
+    rows: Array, t: npt.NDArray[np.int32], K: int, nearest: Callable[..., tuple[Any, ...]], how: dict[str, Any]
+) -> tuple[tuple[Array, bool] | None, Array, npt.NDArray[np.int32]]:
+    """Return the direction that orders all rows, if there is one, and the rows that it was found with."""
+    _, more, theirs = nearest(*how["weights"])
     for _ in range(ROUNDS):
         rows, t = np.concatenate([rows, more]), np.concatenate([t, theirs])
-        found = separating_direction(rows, t, len(classes), **how)
+        found = separating_direction(rows, t, K, **how)
         if found is None:  # 2
             hidden = _unseen(rows)
             if not len(hidden):
@@ -147,12 +157,7 @@ def find_separation(
         if not new.any():
             break
         more, theirs = more[new], theirs[new]
-    verdict = verdict_of(found, classes, terms)
-    if verdict.kind != "complete":
-        return verdict
-    verdict = with_alone(verdict, rows, t, classes, terms)
-    alone = tuple(name for name in verdict.alone if _separates_all(terms.index(name), rows, t, nearest))
-    return replace(verdict, alone=alone)
+    return found, rows, t
 
 
 def _one_class_direction(problem: Problem) -> Array | None:

@@ -33,10 +33,8 @@ from oddsmith.solvers.proximal_newton import (
 )
 from oddsmith.statistics import Gradients, LossesParams
 
-NEAR = 0.3
-"""The relative gap of a point from which its neighbours begin."""
-SAMPLE_TOLERANCE, SAMPLE_STEPS = 1e-2, 20
-"""The relative gap of a fit to a sample, and its most steps."""
+NEAR = 0.3  # The relative gap of a point from which its neighbours begin.
+SAMPLE_TOLERANCE, SAMPLE_STEPS = 1e-2, 20  # The relative gap of a fit to a sample, and its most steps.
 
 
 @dataclass(frozen=True)

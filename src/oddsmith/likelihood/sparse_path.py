@@ -19,12 +19,10 @@ from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import SparseOptimum
 
-SPAN = 100.0
-"""The largest scale of a path is so many times the smallest useful one."""
+SPAN = 100.0  # The largest scale of a path is so many times the smallest useful one.
 SHARES, SHORT_PATH = (0.5, 0.7, 0.84, 0.93), 20
 """Where stretches of a path of many columns end, and the number of scales from which there are several."""
-ROUGH = 1e-2
-"""The relative gap of the point at which a stretch begins."""
+ROUGH = 1e-2  # The relative gap of the point at which a stretch begins.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +49,7 @@ class SparsePath:
 
 
 def solve_path(
-    problem: Problem,
-    scales: Array | None = None,
-    n: int = 100,
-    *,
-    tol: float = 1e-7,
-    guide: PathGuide | None = None,
+    problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7, guide: PathGuide | None = None
 ) -> SparsePath:
     """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
 

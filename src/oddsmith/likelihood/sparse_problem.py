@@ -258,13 +258,11 @@ class SparseProblem:
         if self.descent is None:
             assert self.problem.laplace is not None
             objective, M = self.objective, self.problem.M
-            common: dict[str, Any] = {"intercept": self.problem.intercept, "threads": objective.threads}
-            make: Any = TwoClassDescent.of
-            if self.problem.K > 2:
-                common["grouped"] = self.problem.laplace.groups == "class"
-                make = ClassDescent.of
+            kind: type[ColumnDescent] = TwoClassDescent if self.problem.K == 2 else ClassDescent
+            how: dict[str, Any] = {"intercept": self.problem.intercept, "threads": objective.threads}
+            how["grouped"] = self.problem.K > 2 and self.problem.laplace.groups == "class"
             ridge = self.unit.ridge.reshape(objective.shape)[0, 1:] * self.coordinates.scale**2
-            self.descent = make(objective.memory_source, self.problem.laplace.strengths(M), ridge, **common)
+            self.descent = kind.of(objective.memory_source, self.problem.laplace.strengths(M), ridge, **how)
         return self.descent
 
     def _evaluation(self, point: ColumnPoint) -> ObjectiveValue:

@@ -55,8 +55,7 @@ class GeometryMixin(Estimator):
 
     def _linear_functions(self) -> tuple[Array, Array]:
         """Return weights and intercepts, which some models set in ``fit`` and others derive."""
-        model: Any = self
-        return model.coef_, model.intercept_
+        return self.coef_, self.intercept_
 
     def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         """Return the weights, intercepts and class pairs of the boundary."""

@@ -114,12 +114,9 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         self.aliased_ = [str(name) for name in self._names()[aliased]]
         columns = W.shape[1] - int(aliased.sum()) + int(bool(self.fit_intercept))
         self.n_parameters_ = (len(classes) - 1) * columns
-        self._warn_collinear(
-            "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
-            "Leave them out, or use a prior."
-            if prior is None
-            else "Leave them out, or use a prior with a smaller scale.",
-        )
+        norm = "the weights are those of smallest norm (pseudo-inverse)"
+        remedy = "Leave them out, or use a prior" + ("." if prior is None else " with a smaller scale.")
+        self._warn_collinear(norm if prior is None else "they have weight 0", remedy)
 
     @staticmethod
     def _on_classes(gram: Gram, where: Indices, K: int) -> Gram:

@@ -29,8 +29,7 @@ from oddsmith.protocols import Labels
 from oddsmith.statistic import Statistic
 from oddsmith.statistics import Gram
 
-LARGEST_SCATTER = 20_000
-"""Columns up to which a matrix of all their pairs is kept."""
+LARGEST_SCATTER = 20_000  # Columns up to which a matrix of all their pairs is kept.
 
 READ = ("basis_", "design_", "n_features_in_", "feature_names_in_", "class_weight_")
 """What a model learns by reading rows, not by solving."""
@@ -100,7 +99,7 @@ class MergeMixin(Estimator):
         self._check_parameters()
         data = read_data(self, X, y, sample_weight, None, how, reset=True)
         classes, source = data.classes, data.source
-        if data.class_weight is None and source.s is not None:
+        if data.class_weight is None and isinstance(source, MemorySource) and source.s is not None:
             weight = np.bincount(source.t, weights=source.s, minlength=len(classes))
             check_class_weights(weight.astype(np.float64), classes)
         source = self._expand(source, reset=True)

@@ -266,8 +266,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         if not all(np.isfinite(part).all() for part in (diagonal, w, w0)):
             raise AttributeError(
                 "Some value has probability zero in a class (smoothing=0), so the log odds are not a finite function "
-                "of "
-                "the columns. Use smoothing > 0."
+                "of the columns. Use smoothing > 0."
             )
         if K > 2:
             return diagonal, w, w0

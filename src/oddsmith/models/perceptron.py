@@ -25,8 +25,7 @@ from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Trace, records_weights
 
-NEVER = 1 << 60
-"""A run without a mistake that is longer than any."""
+NEVER = 1 << 60  # A run without a mistake that is longer than any.
 ALIKE = 1e-6
 """Share of all class weight by which mistakes may differ and count as alike: then the earlier weights are kept."""
 COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "seconds")

@@ -32,7 +32,6 @@ Tensors = dict[str, Any]
 KEY = "oddsmith"
 LARGEST_HEADER = 1 << 26  # Bytes of JSON beyond which a header is refused, when it is written and when it is read.
 MOST_CONTAINERS = 2_000_000  # Lists and objects in a header beyond which it is refused.
-
 CHUNK = 1 << 20
 NO_CHECKSUM = "0" * 64
 _CHECKSUM = re.compile(rb'\{\\"checksum\\":\\"([0-9a-f]{64})\\"')

@@ -24,7 +24,6 @@ from oddsmith.persistence.file import write
 from oddsmith.persistence.sealed_bytes import digest, seal, unseal
 
 Place = tuple[int, int]  # Where a frame begins in a file, and where it ends.
-
 LENGTH = 8  # Bytes that hold the length of a frame.
 
 
@@ -204,6 +203,5 @@ def _frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def _refusal(path: str, what: str, found: object, given: object) -> str:
     return (
         f"The journal {path!r} belongs to another fit that has not finished: its {what} is {found!s:.300}, and now it "
-        f"is "
-        f"{given!s:.300}. Resume that fit, or give resume= the name of a new file."
+        f"is {given!s:.300}. Resume that fit, or give resume= the name of a new file."
     )

@@ -17,7 +17,7 @@ from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.numerics import Array
 from oddsmith.plots.grid import limits_of, numbers_of, read_columns
 from oddsmith.plots.style import INK, QUIET, AxesLike, Display, color_of, legend_above, line_of, plain
-from oddsmith.protocols import ClassifierLike
+from oddsmith.protocols import ClassifierLike, RowsLike
 
 Limits = tuple[float, float] | None
 
@@ -34,7 +34,8 @@ class ClassDensityDisplay(Display):
     joint, posterior : arrays, n × K
     boundaries : array
         Where the most probable class changes.
-    classes : list name : str
+    classes : list
+    name : str
         Name of the variable.
 
     Cost: the densities of n points.
@@ -55,13 +56,7 @@ class ClassDensityDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        model: ClassifierLike,
-        X: Any = None,
-        *,
-        limits: Limits = None,
-        resolution: int = 400,
-        ax: AxesLike = None,
+        cls, model: ClassifierLike, X: Any = None, *, limits: Limits = None, resolution: int = 400, ax: AxesLike = None
     ) -> Self:
         """Draw a fitted generative model of one column; limits come from ``X``, or from samples of the model."""
         if not isinstance(model, GaussianClassifier | NaiveBayes):
@@ -79,7 +74,7 @@ class ClassDensityDisplay(Display):
             seen = read_columns(model.sample(2000, seed=0)[0] if X is None else X, model)
             limits = limits_of(numbers_of(seen[names[0]], names[0]))
         x = np.linspace(*limits, resolution)
-        rows: Any = x[:, None]
+        rows: RowsLike = x[:, None]
         if columns_of(model) is not None:
             import pyarrow
 

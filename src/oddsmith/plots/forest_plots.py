@@ -160,7 +160,8 @@ class ComparisonDisplay(Display):
     models, verdicts : lists of str, the best first
     difference, std_error : arrays
         Difference of the score from the best model's on the same rows, and its standard error; NaN if unavailable.
-    accuracy : array by : str
+    accuracy : array
+    by : str
         The score compared.
 
     >>> from sklearn.datasets import load_iris

@@ -18,7 +18,7 @@ from oddsmith.evaluation.model_output import class_codes
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
 from oddsmith.plots.style import AxesLike, Display, Panel, plain, scatter_classes
-from oddsmith.protocols import ClassifierLike, Indices
+from oddsmith.protocols import ClassifierLike, Indices, RowsLike
 
 Columns = Sequence[str | int]  # Names or numbers of columns.
 
@@ -32,7 +32,7 @@ class Plane:
 
     x: Array
     y: Array
-    rows: Any
+    rows: RowsLike
     names: tuple[str, str]
     points: Array
     codes: Indices | None
@@ -79,7 +79,7 @@ def make_plane(
     grid: dict[str, Any] = {first: np.tile(x, len(height)), second: np.repeat(height, len(x))}
     whole = {name: grid[name] if name in grid else np.repeat(held[name], len(grid[first])) for name in data}
     if table is None:
-        rows: Any = np.column_stack(list(whole.values()))
+        rows: RowsLike = np.column_stack(list(whole.values()))
     else:
         rows = nw.from_dict(whole, backend=table.implementation).to_native()
     codes = None if y is None else class_codes(y, np.asarray(model.classes_))

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.isotonic import isotonic_regression
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.evaluation.regularization_path import RegularizationPath
@@ -18,6 +19,7 @@ from oddsmith.plots.style import (
     QUIET,
     AxesLike,
     Display,
+    Look,
     Panel,
     color_of,
     dashes_of,
@@ -29,10 +31,8 @@ from oddsmith.plots.style import (
     shortened,
 )
 
-MOST_LABELS = 12
-"""Maximum number of named lines, those with the largest weights: more do not fit beside the axes."""
-LINE_HEIGHT = 0.17
-"""Height of a label in inches."""
+MOST_LABELS = 12  # Maximum number of named lines, those with the largest weights: more do not fit beside the axes.
+LINE_HEIGHT = 0.17  # Height of a label in inches.
 SCALE = "scale of the Laplace prior"
 
 
@@ -167,17 +167,16 @@ class CrossValidationDisplay(Display):
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curve, its band, and the two choices."""
         with self._canvas(ax) as (ax,):
-            ax.fill_between(
-                self.scales, self.loss - self.error, self.loss + self.error, color=color_of(0), alpha=0.16, linewidth=0
-            )
+            ends = self.loss - self.error, self.loss + self.error
+            ax.fill_between(self.scales, *ends, color=color_of(0), alpha=0.16, linewidth=0)
             ax.plot(self.scales, self.loss, color=color_of(0), label="mean over folds ± 1 standard error")
             words = {"min": "smallest loss", "1se": "within one standard error"}
             for i, (name, scale) in enumerate(self.chosen.items()):
-                height = float(self.loss[np.argmin(np.abs(self.scales - scale))])
+                at = np.argmin(np.abs(self.scales - scale))
+                height, count = float(self.loss[at]), int(self.n_selected[at])
                 ax.axvline(scale, color=color_of(i + 1), lw=1.0, ls=dashes_of(i + 1), zorder=0)
-                count = int(self.n_selected[np.argmin(np.abs(self.scales - scale))])
                 text = f"{words[name]}: scale {scale:.3g}, {count} column{'' if count == 1 else 's'}"
-                look: dict[str, Any] = {"color": color_of(i + 1), "ms": 8, "mec": "white", "zorder": 4}
+                look: Look = {"color": color_of(i + 1), "ms": 8, "mec": "white", "zorder": 4}
                 ax.plot(scale, height, marker_of(i + 1), label=text, ls="", **look)
             ax.set(xscale="log", xlim=(self.scales[0], self.scales[-1]), xlabel=SCALE)
             ax.set_ylabel("cross-validated log loss")
@@ -257,7 +256,7 @@ def mark_scale(ax: Panel, scale: float, name: str, k: int) -> None:
     """Draw a scale as a line with its name."""
     ax.axvline(scale, color=INK, lw=1.0, ls=dashes_of(k + 1), zorder=0)
     text = f"{name}: {scale:.3g}"
-    look: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "bottom", "fontsize": 8, "color": INK}
+    look: Look = {"rotation": 90, "ha": "right", "va": "bottom", "fontsize": 8, "color": INK}
     look["bbox"] = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
     ax.annotate(text, (scale, 0.02), (-2, 0), xycoords=("data", "axes fraction"), textcoords="offset points", **look)
 
@@ -284,18 +283,9 @@ def label_ends(ax: Panel, heights: Array, texts: Sequence[str], colors: Sequence
     wanted = (np.asarray(heights) - low) / (high - low)
     for y, text, color, place in zip(heights, texts, colors, spread_apart(wanted, LINE_HEIGHT / inches), strict=True):
         arrow = {"arrowstyle": "-", "color": color, "lw": 0.6, "shrinkA": 0, "shrinkB": 0, "relpos": (0.0, 0.5)}
-        ax.annotate(
-            text,
-            (1.0, y),
-            (1.05, place),
-            xycoords=("axes fraction", "data"),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=8,
-            color=color,
-            arrowprops=arrow,
-            annotation_clip=False,
-        )
+        look: Look = {"va": "center", "fontsize": 8, "color": color, "arrowprops": arrow, "annotation_clip": False}
+        units: Look = {"xycoords": ("axes fraction", "data"), "textcoords": "axes fraction"}
+        ax.annotate(text, (1.0, y), (1.05, place), **units, **look)
 
 
 def spread_apart(wanted: Array, distance: float) -> Array:
@@ -308,13 +298,6 @@ def spread_apart(wanted: Array, distance: float) -> Array:
     """
     order = np.argsort(wanted, kind="stable")
     steps = distance * np.arange(len(wanted))
-    blocks: list[tuple[float, int]] = []  # mean and size
-    for value in wanted[order] - steps:
-        mean, size = float(value), 1
-        while blocks and blocks[-1][0] > mean:
-            before, count = blocks.pop()
-            mean, size = (before * count + mean * size) / (count + size), count + size
-        blocks.append((mean, size))
     result = np.empty(len(wanted))
-    result[order] = np.repeat([mean for mean, _ in blocks], [size for _, size in blocks]) + steps
+    result[order] = isotonic_regression(wanted[order] - steps) + steps
     return result

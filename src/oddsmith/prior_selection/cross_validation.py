@@ -24,12 +24,10 @@ from oddsmith.protocols import Indices
 from oddsmith.solvers import Newton, policy
 from oddsmith.statistics import Losses, LossesParams
 
-Split: TypeAlias = tuple[Indices, Indices]
-"""The training rows and the test rows of a fold."""
+Split: TypeAlias = tuple[Indices, Indices]  # The training rows and the test rows of a fold.
 ENOUGH = 1e-2
 """Squared Newton decrement per weight before the last step: of 100,000 × 20 a hundredth of it moved losses by 2e-6."""
-NEWTON_ENOUGH = 1e-3 * ENOUGH
-"""The same for few rows, where a pass costs little."""
+NEWTON_ENOUGH = 1e-3 * ENOUGH  # The same for few rows, where a pass costs little.
 PASSES = 16
 """Compiled kernels serve paths that read so many `compiled_elements`: 12,000 × 20 in half the time, once loaded."""
 HESSIAN_ROWS = 8000

@@ -21,14 +21,10 @@ from oddsmith.priors import SCALE_CRITERIA, GaussianPrior
 from oddsmith.solvers import Newton, policy
 from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
-GRID = 20
-"""Scales tried over four decades: neighbours differ by 1.6, and a parabola goes between them."""
-STEPS = 60
-"""Iterations at most: where the evidence has a maximum, 3 to 6 were enough."""
-GAIN = 2e-5
-"""Log evidence that is not worth a pass: of 100,000 × 20, 0.1 to 1e-8 gave the same scale."""
-REACH = 7.0
-"""Log precision that a step may fall by: beyond a scale 33 times as large no quadratic model is trusted."""
+GRID = 20  # Scales tried over four decades: neighbours differ by 1.6, and a parabola goes between them.
+STEPS = 60  # Iterations at most: where the evidence has a maximum, 3 to 6 were enough.
+GAIN = 2e-5  # Log evidence that is not worth a pass: of 100,000 × 20, 0.1 to 1e-8 gave the same scale.
+REACH = 7.0  # Log precision that a step may fall by: beyond a scale 33 times as large no quadratic model is trusted.
 MODEL_ROWS = 50
 """Rows for each weight from which a quadratic model serves: with 45 its scale was off by 1%, in a tenth of the time."""
 

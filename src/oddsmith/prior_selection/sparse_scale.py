@@ -23,8 +23,7 @@ from oddsmith.prior_selection.quadratic_model import Selection, one_standard_err
 from oddsmith.priors import LaplacePrior
 from oddsmith.statistics import Losses, LossesParams
 
-GRID = 50
-"""Scales tried over two decades: neighbours differ by a tenth."""
+GRID = 50  # Scales tried over two decades: neighbours differ by a tenth.
 FOLD_TOL = 1e-7
 """Relative gap of the fits of folds: of 569 × 8, losses are then right to 1e-4, a hundredth of their errors."""
 
@@ -61,11 +60,7 @@ def select_laplace(problem: Problem, seed: int | None) -> tuple[Selection, Lapla
 
 
 def cross_validated_loss(
-    problem: Problem,
-    splits: Sequence[Split],
-    scales: Array,
-    tol: float = FOLD_TOL,
-    guide: PathGuide | None = None,
+    problem: Problem, splits: Sequence[Split], scales: Array, tol: float = FOLD_TOL, guide: PathGuide | None = None
 ) -> tuple[Array, Array]:
     """Return the mean log loss of the rows left out at each of ascending ``scales``, and its standard error over folds.
 

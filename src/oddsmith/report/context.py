@@ -33,7 +33,7 @@ from oddsmith.models.selection_mixin import selected_columns
 from oddsmith.models.wrapper_mixin import take
 from oddsmith.numerics import Array
 from oddsmith.plots.residuals import InfluenceDisplay, row_names
-from oddsmith.protocols import Indices, Labels
+from oddsmith.protocols import Indices, Labels, RowsLike
 from oddsmith.report.duplicates import Duplicate, near_duplicates
 from oddsmith.report.subgroups import Grouping, read_groups
 
@@ -96,7 +96,7 @@ class ReportContext:
     """
 
     model: Classifier
-    rows: Any
+    rows: RowsLike
     frame: Frame
     total_missing: int
     total_columns: int
@@ -205,6 +205,11 @@ class ReportContext:
         """Arguments for methods that need the training rows."""
         given = {"sample_weight": self.weights, "offset": self.offset}
         return {name: values for name, values in given.items() if values is not None}
+
+    @property
+    def row_arguments(self) -> tuple[dict[str, Any], ...]:
+        """What to try in turn: no rows, and the training rows, from which a large fit forms its Hessian on demand."""
+        return {}, {"X": self.rows, "y": self.answers.classes[self.t], **self.arguments}
 
     @cached_property
     def influence(self) -> InfluenceDisplay | str:

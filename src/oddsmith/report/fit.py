@@ -89,9 +89,8 @@ def certificate_text(c: Certificate) -> str:
     if not c.optimum_exists:
         return (
             "There is no optimum: the classes are separated, and the likelihood keeps rising as some weights grow "
-            "without bound. The "
-            "weights below are those at which the fit stopped; they must not be read as estimates. A prior (Jeffreys' "
-            "or Gaussian) gives finite estimates."
+            "without bound. The weights below are those at which the fit stopped; they must not be read as estimates. "
+            "A prior (Jeffreys' or Gaussian) gives finite estimates."
         )
     bound = "a proven bound" if c.rigorous else "an estimate"
     if c.converged:
@@ -116,8 +115,7 @@ def _without_certificate(context: ReportContext) -> Markup:
         return absent(f"{context.name} minimises nothing, so there is no optimum to certify. {how} {more}")
     return absent(
         f"{context.name} is not fitted iteratively: its parameters are computed from sums over the rows in one step, "
-        f"so "
-        "there is no distance from an optimum to certify."
+        "so there is no distance from an optimum to certify."
     )
 
 
@@ -125,9 +123,7 @@ def summarise(context: ReportContext) -> Summary | None:
     """Return the summary of the model, None where it has none."""
     if not isinstance(context.model, LogisticRegression):
         return None
-    labels = context.answers.classes[context.t]
-    # A large fit forms its Hessian when it is asked for, from the rows.
-    for rows in ({}, {"X": context.rows, "y": labels, **context.arguments}):
+    for rows in context.row_arguments:
         with suppress(OddsmithError):
             found = context.model.summary(level=context.level, **rows)
             if found.has_errors:

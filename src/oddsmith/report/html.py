@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from html import escape as entities
 from math import isfinite
 
-MOST_NAMES = 12
-"""Names of columns in a sentence."""
+MOST_NAMES = 12  # Names of columns in a sentence.
 LONGEST = 200  # Characters of a name that are shown.
 
 # What a reader cannot see or what would turn the text around it: controls, directions, line separators, invisible

@@ -85,18 +85,14 @@ def _table(found: Importance, order: Indices) -> Markup:
     names = [found.columns[j] for j in order]
     columns = [Column.names("column", names), Column.numbers(f"rise of the {found.score}", found.rise[order])]
     if found.tests:
-        tests = [found.tests.get(name) for name in names]
+        tests = np.full((len(names), 3), np.nan)
+        for i, test in enumerate(map(found.tests.get, names)):
+            if test is not None:
+                tests[i] = test.statistic, test.df, test.p_value
         columns.append(Column.numbers("terms", [len(found.terms.get(name, ())) for name in names]))
-        columns.append(_numbers("Wald χ²", [None if test is None else test.statistic for test in tests]))
-        columns.append(_numbers("df", [None if test is None else float(test.df) for test in tests]))
-        p = "posterior tail" if found.is_posterior else "p"
-        columns.append(_numbers(p, [None if test is None else test.p_value for test in tests], digits=3))
+        columns += map(Column.numbers, ("Wald χ²", "df"), tests[:, :2].T)
+        columns.append(Column.numbers("posterior tail" if found.is_posterior else "p", tests[:, 2], digits=3))
     return table("Importance and joint test of each column", columns)
-
-
-def _numbers(header: str, values: list[float | None], digits: int = 4) -> Column:
-    known = [float("nan") if value is None else value for value in values]
-    return Column(header, [number(value, digits) for value in known], known)
 
 
 def _notes(found: Importance) -> list[Markup]:
@@ -178,9 +174,7 @@ def joint_tests(context: ReportContext) -> dict[str, ChiSquareTest]:
         return {}
     if context.fitted is not None and context.fitted.x.size > MOST_WEIGHTS:
         return {}
-    labels = context.answers.classes[context.t]
-    # A large fit forms its Hessian when it is asked for, from the rows.
-    for rows in ({}, {"X": context.rows, "y": labels, **context.arguments}):
+    for rows in context.row_arguments:
         with suppress(OddsmithError):
             fit = context.model._fit_record(**rows)
             return _joint_tests(fit, column_terms(context.model, context.rows))

@@ -14,7 +14,6 @@ from oddsmith.report.html import clean, tag
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 MOST_FILES = 20
-CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +67,4 @@ def _file(what: str, path: str) -> list[tuple[Any, Any]]:
 def sha256(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file, read in pieces."""
     with open(path, "rb") as file:
-        digest = hashlib.sha256()
-        while piece := file.read(CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -112,8 +112,7 @@ def _prior_plot(context: ReportContext, prior: Array) -> Markup:
     caption = (
         f"Mean loss per row against the share of {clean(context.classes[1])}, with the model unchanged and adapted to "
         "that share. The dashed line is the share that the model "
-        f"{'was moved to' if context.moved else 'was fitted with'}, "
-        f"{percent(float(prior[1]))}."
+        f"{'was moved to' if context.moved else 'was fitted with'}, {percent(float(prior[1]))}."
     )
     return figure(plot, caption, caption, legend=[(0, "model unchanged"), (1, "model adapted to the class prior")])
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from oddsmith.design.frame import Frame, read_frame
 from oddsmith.design.inputs import as_table
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
-from oddsmith.evaluation.scoring import Evaluation, evaluate
+from oddsmith.evaluation.scoring import Estimate, Evaluation, evaluate
 from oddsmith.inference.summary import normal_quantile
 from oddsmith.protocols import Indices
 from oddsmith.report.html import Markup, absent, join, name_tag, number, tag
@@ -27,6 +27,7 @@ Mask = npt.NDArray[np.bool_]
 MOST_GROUPS = 12
 MOST_VALUES = 8  # Different numbers from which a column is cut at its quartiles.
 REPLICATES = 500
+UNKNOWN = Estimate(np.nan, np.nan, np.nan, "")
 NOT_ASKED = (
     "No subgroups were requested. by='column' (on the command line --by COLUMN) shows the scores for each value of a "
     "column, such as region or age."
@@ -57,9 +58,11 @@ def read_groups(by: object, X: Any, n_rows: int) -> tuple[Grouping, ...]:
     if by is None or by == {}:
         return ()
     if isinstance(by, Mapping):
-        import pyarrow
+        import pyarrow as pa
 
-        frame = read_frame(pyarrow.table({str(name): _arrow(values) for name, values in by.items()}))
+        known = pa.Array | pa.ChunkedArray
+        arrays = {str(k): v if isinstance(v, known) else pa.array(np.asarray(v)) for k, v in by.items()}
+        frame = read_frame(pa.table(arrays))
     else:
         names = [by] if isinstance(by, str) else by
         if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
@@ -74,12 +77,6 @@ def read_groups(by: object, X: Any, n_rows: int) -> tuple[Grouping, ...]:
     if frame.n_rows != n_rows:
         raise InvalidInputError(f"by has {frame.n_rows} values for {n_rows} rows: give one for each row.")
     return tuple(_grouping(frame, name) for name in frame.columns)
-
-
-def _arrow(values: Any) -> Any:
-    import pyarrow
-
-    return values if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray) else pyarrow.array(np.asarray(values))
 
 
 def _grouping(frame: Frame, name: str) -> Grouping:
@@ -148,33 +145,29 @@ def _scores(context: ReportContext, rows: Mask) -> Evaluation:
 
 
 def _score_columns(found: list[Evaluation], name: str, header: str) -> list[Column]:
-    scores = [evaluation.scores.get(name) for evaluation in found]
-    if all(score is None or score.value != score.value for score in scores):
+    scores = [evaluation.scores.get(name, UNKNOWN) for evaluation in found]
+    if all(np.isnan(score.value) for score in scores):
         return []
-    values = [float("nan") if score is None else float(score.value) for score in scores]
     cells: list[Any] = []
-    for value, score in zip(values, scores, strict=True):
-        ends = score is not None and np.isfinite([score.lower, score.upper]).all()
-        assert score is not None or value != value
-        small = tag("small", f" ({number(score.lower, 3)} to {number(score.upper, 3)})") if score and ends else ""
-        cells.append(join([number(value, 3), small]))
-    return [Column(header, cells, values)]
+    for score in scores:
+        ends = np.isfinite([score.lower, score.upper]).all()
+        small = tag("small", f" ({number(score.lower, 3)} to {number(score.upper, 3)})") if ends else ""
+        cells.append(join([number(score.value, 3), small]))
+    return [Column(header, cells, [float(score.value) for score in scores])]
 
 
 def _mean_columns(context: ReportContext, grouping: Grouping, shown: list[int]) -> list[Column]:
     """Return share and mean probability of the class that matters: of two the second, of more each row's own."""
     if context.K > 2 or context.answers.P is None:
         return []
-    label = context.classes[1]
-    share, mean, marks = [], [], []
+    share, mean, cells = [], [], []
     for g in shown:
         own = grouping.codes == g
         off = deviation(context, own)
         share.append(float(np.mean(context.answers.t[own] == 1)))
         mean.append(float(context.answers.P[own, 1].mean()))
-        marks.append("" if not off else " ▲ too high" if off > 0 else " ▼ too low")
-    cells: list[Any] = [join([number(value, 3), text]) for value, text in zip(mean, marks, strict=True)]
-    of = name_tag(label)
+        cells.append(join([number(mean[-1], 3), "" if not off else " ▲ too high" if off > 0 else " ▼ too low"]))
+    of = name_tag(context.classes[1])
     return [Column.shares(join(["share of ", of]), share), Column(join(["mean probability of ", of]), cells, mean)]
 
 
@@ -196,10 +189,9 @@ def deviating_groups(context: ReportContext) -> list[tuple[str, str, float]]:
     """Return the subgroups in which the model is off by more than chance: column, name, and by how much."""
     if context.K != 2 or context.answers.P is None or not context.counted:
         return []
-    found = []
-    for grouping in context.groups:
-        for g, name in enumerate(grouping.names):
-            off = deviation(context, grouping.codes == g)
-            if off:
-                found.append((grouping.column, name, off))
-    return found
+    return [
+        (grouping.column, name, off)
+        for grouping in context.groups
+        for g, name in enumerate(grouping.names)
+        if (off := deviation(context, grouping.codes == g))
+    ]

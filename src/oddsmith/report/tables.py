@@ -25,10 +25,10 @@ class Column:
     values: Sequence[float] | None = None
 
     @classmethod
-    def numbers(cls, header: str, values: npt.ArrayLike) -> Column:
+    def numbers(cls, header: str, values: npt.ArrayLike, digits: int = 4) -> Column:
         """Return a column of numbers."""
         found = np.asarray(values).tolist()
-        return cls(header, list(map(number, found)), list(map(float, found)))
+        return cls(header, [number(value, digits) for value in found], list(map(float, found)))
 
     @classmethod
     def shares(cls, header: str, values: npt.ArrayLike) -> Column:

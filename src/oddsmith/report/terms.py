@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.design.basis.expansion import Expansion
 from oddsmith.design.fitted_basis import input_names, learned_basis
 from oddsmith.design.inputs import dense, learned_design, read_rows
 from oddsmith.design.levels import MISSING, Category
 from oddsmith.design.terms import Factor
 from oddsmith.inference.fit_record import expression_of
 from oddsmith.models.base import Classifier
+from oddsmith.numerics import Array
 
 MOST_INPUTS = 200  # Columns up to which it is tried out which basis functions depend on which of them.
 TRIED_ROWS = 256
@@ -26,13 +28,12 @@ def column_terms(model: Classifier, rows: object) -> dict[str, list[int]]:
     >>> column_terms(LogisticRegression(1.0, basis=Polynomial(2)).fit(X, X[:, 0] > 0), X)
     {'x0': [0, 2, 3], 'x1': [1, 3, 4]}
     """
-    inputs = _inputs(model)
-    basis = learned_basis(model)
+    inputs, basis = _inputs(model), learned_basis(model)
     if basis is None:
         return inputs
     if basis.n_inputs > MOST_INPUTS:
         return {}
-    depends = _dependence(model, rows)
+    depends = _dependence(basis, dense(read_rows(model, rows, reset=False)[:TRIED_ROWS]).astype(np.float64))
     return {column: np.flatnonzero(depends[:, places].any(axis=1)).tolist() for column, places in inputs.items()}
 
 
@@ -44,18 +45,14 @@ def _inputs(model: Classifier) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     start = 0
     for term in design.terms_:
-        names = {name for factor in term.factors for name in expression_of(factor).columns}
-        for name in names:
+        for name in {name for factor in term.factors for name in expression_of(factor).columns}:
             found.setdefault(name, []).extend(range(start, start + term.width))
         start += term.width
     return {str(name): found[name] for name in design.feature_names_in_ if name in found}
 
 
-def _dependence(model: Classifier, rows: object) -> npt.NDArray[np.bool_]:
+def _dependence(basis: Expansion, Z: Array) -> npt.NDArray[np.bool_]:
     """Return which outputs of the basis change (outputs × inputs) if the values of one input are exchanged."""
-    basis = learned_basis(model)
-    assert basis is not None
-    Z = np.array(dense(read_rows(model, rows, reset=False)[:TRIED_ROWS]), dtype=np.float64)
     before = dense(basis(Z))
     changed = np.zeros((basis.n_outputs, basis.n_inputs), dtype=bool)
     for j in range(basis.n_inputs):

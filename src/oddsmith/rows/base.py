@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from oddsmith.rows.dense import DenseRows
     from oddsmith.rows.sparse import SparseRows
 
-TILE_ELEMENTS = 1 << 17
-"""Numbers of a tile that stays in the second-level cache."""
+TILE_ELEMENTS = 1 << 17  # Numbers of a tile that stays in the second-level cache.
 FEWEST_TILE_ROWS = 256
-PRODUCTS = 1 << 21
-"""Numbers that may be computed for the rows of a tile on the way to a Hessian of several classes."""
+PRODUCTS = 1 << 21  # Numbers that may be computed for the rows of a tile on the way to a Hessian of several classes.
 
 
 class Rows(ABC):

@@ -13,8 +13,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.base import STORAGES, Rows
 
-FEW_COLUMNS = 40
-"""Number of columns up to which the plain product is faster than the symmetric one."""
+FEW_COLUMNS = 40  # Number of columns up to which the plain product is faster than the symmetric one.
 
 
 @STORAGES.register("dense")

@@ -14,10 +14,8 @@ from oddsmith.protocols import Indices
 from oddsmith.rows.base import Rows
 from oddsmith.rows.dense import DenseRows
 
-Tensor: TypeAlias = Any
-"""A torch tensor; the package is optional, and has no types where it is missing."""
-CPU = 1
-"""The number of the CPU among DLPack's devices."""
+Tensor: TypeAlias = Any  # A torch tensor; the package is optional, and has no types where it is missing.
+CPU = 1  # The number of the CPU among DLPack's devices.
 
 
 def is_on_device(X: object) -> bool:

@@ -21,8 +21,7 @@ from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
 
-Factor = SpdFactor | BorderedFactor
-"""A factor of a Hessian."""
+Factor = SpdFactor | BorderedFactor  # A factor of a Hessian.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +171,45 @@ class CurvatureBound(Protocol):
         """Return the bound at ``e``, or None."""
 
 
+class PlainSteps(Protocol):
+    """Newton steps that were taken at their full length: where they end, and what was found before each.
+
+    A row of ``trace``: the objective, the loss (minus the log likelihood), the gradient's norm, the decrement.
+    """
+
+    @property
+    def w(self) -> Array:
+        """The point after the last step."""
+
+    @property
+    def trace(self) -> Array:
+        """Steps × 4."""
+
+    @property
+    def evaluations(self) -> int:
+        """Number of passes."""
+
+    @property
+    def first(self) -> int:
+        """The pass among these that the first step is from, 0 for an earlier one."""
+
+
+@runtime_checkable
+class FusedNewton(Protocol):
+    """An objective that takes the plain steps of Newton's method faster than by an evaluation each."""
+
+    def newton_steps(self, w: Array, steps: int, small: float) -> PlainSteps | None:
+        """Take up to ``steps`` steps from ``w``, until a decrement of ``small`` is due; None where it cannot."""
+
+
+@runtime_checkable
+class EigenvalueBound(Protocol):
+    """An objective whose prior bounds the eigenvalues of its Hessian."""
+
+    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
+        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
+
+
 class ColumnCurvature(Objective, Protocol):
     """An objective that knows its curvature column by column."""
 
@@ -186,7 +224,7 @@ class ImplicitCurvature(HessianProducts, Protocol):
         """Return a bound of its inverse, or None."""
 
 
-class Subsample(ColumnCurvature, Protocol):
+class Subsample(ColumnCurvature, EigenvalueBound, Protocol):
     """The objective over a part of the rows, scaled up to all of them."""
 
     @property
@@ -199,9 +237,6 @@ class Subsample(ColumnCurvature, Protocol):
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
-
-    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
-        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
         """Return the same lower bound without forming it, or None."""
@@ -299,6 +334,13 @@ class Recorder:
         if self.last is None or self.last is not e.w:
             self.last = e.w
             self.records.append(self._record(e, step_size, self.stage, *more))
+
+    def add_steps(self, steps: PlainSteps) -> None:
+        """Record plain Newton steps, which the objective has counted as passes already."""
+        first = self.objective.passes - steps.evaluations + steps.first
+        seconds = time.perf_counter() - self.began
+        for k, (value, loss, norm, _) in enumerate(steps.trace.tolist()):
+            self.records.append((value, -loss, norm, float(k > 0), first + k, seconds, self.stage))
 
     def end_with(self, e: ObjectiveValue, stage: str) -> None:
         """Record the last iteration, or change the stage of the last record."""

@@ -16,9 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import DecrementBound, Factor, Objective, ObjectiveValue
+
+NEGLIGIBLE = 1e-6
+"""Share of the allowed gap below which a gap need not be known any better."""
 
 
 def gap_bound(decrement: float, rho: float) -> float:
@@ -62,8 +65,15 @@ def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: Factor 
     """
     if factor is None and e.hessian is not None:
         factor = e.factor()
-    bound = objective.decrement_bound(e) if factor is None else decrement_bound(factor, e, objective)
-    return certificate_from(bound, objective, e, tol, factor)
+    if factor is None:
+        return certificate_from(objective.decrement_bound(e), objective, e, tol)
+    if isinstance(factor, SpdFactor):  # near the optimum any bound of the eigenvalues will do
+        found = certificate_from(
+            decrement_bound(factor, e, objective, factor.eigenvalue_floor), objective, e, tol, factor
+        )
+        if found.gap <= NEGLIGIBLE * e.allowed_gap(tol):
+            return found
+    return certificate_from(decrement_bound(factor, e, objective), objective, e, tol, factor)
 
 
 def certificate_from(

@@ -17,8 +17,7 @@ from oddsmith.solvers.line_search import backtrack
 Evaluate = Callable[[Array], ObjectiveValue]
 """Value, gradient and a positive definite (approximate) Hessian at a point."""
 
-ROUNDING = 1e-12
-"""Relative rounding of a value that is the sum of a likelihood and a determinant."""
+ROUNDING = 1e-12  # Relative rounding of a value that is the sum of a likelihood and a determinant.
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,7 @@ class DiagonalLBFGS:
         return continue_with_newton(newton, objective, w, recorder, tol, left)  # 3
 
 
-Distance = Callable[[ObjectiveValue], float]
-"""Distance of a point from the end of a search, which is reached at 1."""
+Distance = Callable[[ObjectiveValue], float]  # Distance of a point from the end of a search, which is reached at 1.
 
 
 def _newton_distance(preconditioner: Preconditioner) -> Distance:

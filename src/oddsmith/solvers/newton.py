@@ -10,13 +10,13 @@ import numpy as np
 from oddsmith.numerics import Array
 from oddsmith.records import TRACE_COLUMNS, Certificate
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, Factor, Objective, ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.base import SOLVERS, Factor, FusedNewton, Objective, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify, decrement_bound, gap_bound
 from oddsmith.solvers.line_search import line_search
 
 
 @SOLVERS.register("newton")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Newton:
     """Newton–Raphson with a line search (IRLS).
 
@@ -31,20 +31,21 @@ class Newton:
     Cost: one pass and O(M³) an iteration. It returns early, as ``diverging``, when the decrements fall by the constant
     ratio typical of separated classes, so that the caller can check for separation. ``stop`` is a larger decrement at
     which to stop, for a subsample with a larger sampling error. Without ``strict``, it ends as soon as the certificate
-    is within ``tol`` of the objective.
+    is within ``tol`` of the objective. If ``fused``, the first steps are left to an objective that takes them faster.
     """
 
     watch_divergence: bool = True
     strict: bool = True
     stop: float = 0.0
+    fused: bool = True
     name: str = "newton"
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         columns = TRACE_COLUMNS if objective.canonical else (*TRACE_COLUMNS, "hessian")
         recorder = Recorder(objective, "Newton", columns)
+        w, decrements = self._plain_steps(objective, w, recorder, tol, max_iter)
         e = objective.evaluate(w, order=2)  # 1
-        step, diverging = 0.0, False
-        decrements: list[float] = []
+        step, diverging = float(len(decrements) > 0), False
         while True:
             factor, observed = definite_factor(objective, e)  # 2
             p = factor.solve(e.gradient)
@@ -65,6 +66,20 @@ class Newton:
         # Without curvature of its own a point is no optimum.
         certificate = replace(certificate, converged=certificate.converged and observed and not diverging)
         return recorder.result(e, certificate, diverging=diverging)
+
+    def _plain_steps(
+        self, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
+    ) -> tuple[Array, list[float]]:
+        """Let the objective take the first steps, if it does so faster; return the point, and the decrements so far."""
+        if not (self.fused and isinstance(objective, FusedNewton)):
+            return w, []
+        settings = policy.POLICY
+        small = max(10.0 * settings.newton_digits * tol, self.stop)  # from there one step more ends unchecked
+        steps = objective.newton_steps(w, min(max_iter, settings.fused_steps), small)
+        if steps is None:
+            return w, []
+        recorder.add_steps(steps)
+        return steps.w, steps.trace[:, 3].tolist()
 
     def _diverges(self, decrements: list[float]) -> bool:
         return self.watch_divergence and looks_separated(decrements)
@@ -125,7 +140,7 @@ def continue_with_newton(
     newton: Newton, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
 ) -> SolverResult:
     """Continue with Newton's method, appending its iterations to the record (which may end with its start)."""
-    result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
+    result = replace(newton, fused=False).minimise(objective, w, tol=tol, max_iter=max_iter)  # few steps are left
     if recorder.last is w:
         recorder.records.pop()
     recorder.records.extend(record[1:] for record in result.trace.records)

@@ -271,9 +271,10 @@ class Planner:
             return self.subsampled(polish=True, representative=self.small_table and facts.sample_shows_columns)
         if self.hessian_dominates:
             n, reason = facts.n_rows, f"since a Hessian of {weights:,} weights costs as much as many gradients"
-            if self.defers_hessian:
+            if self.gradients_alone:
                 solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=False)
-                return Plan((self.stage("L-BFGS", n, 25),), reason, 25, solver)
+                hessians = 0.0 if self.products >= self.policy.deferred_products else 1.0
+                return Plan((self.stage("L-BFGS", n, 25, hessians=hessians),), reason, 25 + hessians, solver)
             stages = self.stage("L-BFGS", n, 18, hessians=2), self.stage("Newton", n, 2, hessians=2)
             return Plan(stages, reason, 20, DiagonalLBFGS(watch_divergence=flat))
         stage = self.stage("Newton", facts.n_rows, 7, hessians=7)
@@ -347,14 +348,18 @@ class Planner:
         if not facts.in_memory or facts.link != "logit" or weights <= settings.gradient_weights:
             return False
         exists = facts.has_prior or facts.n_rows >= settings.gradient_rows_per_weight * weights
-        return exists and facts.n_rows * float(weights) ** 2 > settings.gradient_products
+        return exists and self.products > settings.gradient_products
 
     @property
-    def defers_hessian(self) -> bool:
-        """Whether the Hessian at the optimum is so expensive that it is formed only on demand."""
+    def products(self) -> float:
+        """Products for a Hessian of all rows."""
+        return self.facts.n_rows * float(self.facts.n_weights) ** 2
+
+    @property
+    def gradients_alone(self) -> bool:
+        """Whether the optimum is found without a Hessian; the prior certifies it."""
         facts = self.facts
-        products = facts.n_rows * float(facts.n_weights) ** 2
-        return facts.has_prior and not facts.whitened and products >= self.policy.deferred_products
+        return facts.has_prior and not facts.whitened and self.products >= self.policy.gradients_alone_products
 
     @property
     def has_batches(self) -> bool:

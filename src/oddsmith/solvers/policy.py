@@ -89,9 +89,12 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
-    deferred_products: float = 5e7
+    gradients_alone_products: float = 2e7
+    """Products from which a fit with a prior ends by gradients, and forms one Hessian, for its standard errors
+    (4,000 × 160: 9.8 → 7.2 ms; 300 × 300, correlated: 14.6 → 10.9)."""
+    deferred_products: float = 2e8
     """Products from which the Hessian of a fit with a prior is formed only on demand: it would take longer than the fit
-    (1,000 × 1,000: 160 → 40 ms; 4,000 × 160: 9.8 → 6.1)."""
+    (1,000 × 1,000: 160 → 40 ms)."""
     gradient_rows_per_weight: int = 4
     """Without a prior, fewer rows per weight are likely to be separated, which Newton's method detects best."""
     rows_per_weight: int = 60
@@ -249,6 +252,10 @@ class Policy:
     # L-BFGS and Newton.
     newton_digits: float = 0.01
     """Newton stops at this share of the tolerance, in standard errors, so that all digits that R prints are correct."""
+    fused_weights: int = 64
+    fused_steps: int = 8
+    """Weights of a small table up to which a kernel takes Newton steps, and how many: fits that need more may be
+    separated (4,000 × 40: 3.3 → 2.5 ms; of more weights LAPACK's factor is faster)."""
     separated_ratios: tuple[float, float] = (0.15, 0.75)
     """Range of the ratio of squared decrements, four times in a row, that indicates separated classes: theory says
     1/e."""

@@ -8,8 +8,7 @@ import numpy as np
 
 from oddsmith.numerics import EPS, Array
 
-LEAST = 1e-6
-"""Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors."""
+LEAST = 1e-6  # Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors.
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,10 @@ from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers.base import Evaluates, ObjectiveValue
 
-SLOW = 0.3
-"""A step that leaves more than this share of the violation asks for a new Hessian."""
-PRECISION = 1e-4
-"""The share of the violation that the minimum of a model may leave."""
-SWEEPS = 10
-"""Sweeps of coordinate descent before a Newton step over the coordinates that are not zero."""
-PATIENCE = 5
-"""So many steps in a row may leave the gap as it was: then rounding keeps it there."""
+SLOW = 0.3  # A step that leaves more than this share of the violation asks for a new Hessian.
+PRECISION = 1e-4  # The share of the violation that the minimum of a model may leave.
+SWEEPS = 10  # Sweeps of coordinate descent before a Newton step over the coordinates that are not zero.
+PATIENCE = 5  # So many steps in a row may leave the gap as it was: then rounding keeps it there.
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from oddsmith.statistic import STATISTICS, Additive, Shape
 from oddsmith.statistics.moments import Moments, MomentsParams, merged_means
 from oddsmith.statistics.tiles import sorted_tiles, sums_by_class
 
-NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)
-"""The rows of ``Features.outside``."""
+NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)  # The rows of ``Features.outside``.
 
 
 @dataclass(frozen=True, kw_only=True)

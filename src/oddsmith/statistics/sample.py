@@ -16,8 +16,7 @@ from oddsmith.statistics.tiles import TILE_ELEMENTS
 
 Keys = npt.NDArray[np.uint64]
 
-NOTHING = np.uint64(2**64 - 1)
-"""The key of a place that no row has taken."""
+NOTHING = np.uint64(2**64 - 1)  # The key of a place that no row has taken.
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,6 @@ class Sample:
         """The rows that were kept and their weights, in the order of their keys."""
         taken = self.keys < NOTHING
         return self.rows[taken], self.weight[taken]
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether no row was left out."""
-        return bool(len(self.keys) and self.keys[-1] == NOTHING)
 
     @classmethod
     def zero(cls, shape: Shape, params: SampleParams) -> Sample:

@@ -19,8 +19,7 @@ Codes = npt.NDArray[np.intp]
 
 TILE_ELEMENTS = 1 << 18
 FEW_CLASSES = 64
-MOST_DENSE = 16
-"""Classes up to which indicators are a dense matrix."""
+MOST_DENSE = 16  # Classes up to which indicators are a dense matrix.
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
 
-DIGITS = 1e-9
-"""Tolerance between two computations of a column, relative to its largest value (at least 1)."""
+DIGITS = 1e-9  # Tolerance between two computations of a column, relative to its largest value (at least 1).
 
 
 def all_bases() -> Iterator[Basis]:

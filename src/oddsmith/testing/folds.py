@@ -19,18 +19,13 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.rows import STORAGES, as_rows
 from oddsmith.statistic import STATISTICS, Shape
 
-Leaves = dict[str, Any]
-"""The numbers of a statistic, by the path of their field."""
-
-SAFETY = 256.0
-"""Tolerance of the laws, in multiples of the effect of rounding the data."""
-
+Leaves = dict[str, Any]  # The numbers of a statistic, by the path of their field.
+SAFETY = 256.0  # Tolerance of the laws, in multiples of the effect of rounding the data.
 JITTER = 1e-10
 """By how much data is moved to see that effect, which is then scaled down to a unit in the last place: a formula
 that throws digits away would hide behind its own noise if data were moved by so little."""
 
-TINY = 1e-290
-"""Below this, numbers have fewer digits."""
+TINY = 1e-290  # Below this, numbers have fewer digits.
 
 
 def check_statistic(

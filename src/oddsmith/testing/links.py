@@ -18,8 +18,7 @@ VALUES = (
     *("inverse", "derivative", "second_derivative", "log f", "log(1 − f)", "score of f", "score of 1 − f"),
     *("score_derivative of f", "score_derivative of 1 − f"),
 )
-Exact = Callable[[Any], tuple[Any, Any]]
-"""The formulas of ``f`` and ``1 − f`` for an mpmath number."""
+Exact = Callable[[Any], tuple[Any, Any]]  # The formulas of ``f`` and ``1 − f`` for an mpmath number.
 
 
 def check_link(link: Link, exact: Exact | None = None, *, far: Sequence[float] = (40.0, 50.0, 700.0)) -> None:

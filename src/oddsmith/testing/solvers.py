@@ -16,8 +16,7 @@ from oddsmith.priors import GaussianPrior
 from oddsmith.solvers.base import Solver
 
 TOLERANCE = 1e-8
-FALL = 0.05
-"""Maximum share of the initial gap that a solver may leave."""
+FALL = 0.05  # Maximum share of the initial gap that a solver may leave.
 
 
 class Constructed(NamedTuple):

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -123,7 +123,7 @@ def dask_source(
 
 
 def _arrays_as_block(piece: Piece) -> Block:
-    return Block(piece.rows, piece.y, piece.s, piece.offset)
+    return Block(as_rows(cast("Array", piece.rows)), piece.y, piece.s, piece.offset)
 
 
 def lay_out_files(table: IntoDataFrame, rows: int, folder: str | os.PathLike[str], format: str = "parquet") -> str:
@@ -193,8 +193,8 @@ class TableEncoding:
 
     def __call__(self, piece: Piece) -> Block:
         def columns(letter: str, count: int) -> Array:
-            return np.array([piece.rows.column(f"{letter}{j}").to_numpy() for j in range(count)], dtype=float).T
+            return np.array([piece.rows[f"{letter}{j}"].to_numpy() for j in range(count)], dtype=np.float64).T
 
-        s = piece.rows.column("s").to_numpy() if self.weighted else None
-        t = piece.rows.column("t").to_numpy().astype(np.int32)
+        s = piece.rows["s"].to_numpy() if self.weighted else None
+        t = piece.rows["t"].to_numpy().astype(np.int32)
         return Block(as_rows(columns("x", self.M)), t, s, columns("o", self.C) if self.C else None)

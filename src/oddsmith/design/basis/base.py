@@ -35,11 +35,8 @@ S = TypeVar("S", bound=AnySource)
 
 BASES: Registry[type[Any]] = Registry("basis")
 
-LIMIT = 10_000
-"""Default limit of the number of columns of an expansion."""
-
-TILE_ELEMENTS = 1 << 16
-"""Numbers processed at a time, so that they stay in the cache."""
+LIMIT = 10_000  # Default limit of the number of columns of an expansion.
+TILE_ELEMENTS = 1 << 16  # Numbers processed at a time, so that they stay in the cache.
 
 
 class Basis(TransformerMixin, BaseEstimator):

@@ -48,9 +48,7 @@ class Polynomial(Basis):
     n_outputs_: int
 
     def __init__(self, degree: int = 2, *, interactions: bool = True, limit: int = LIMIT) -> None:
-        self.degree = degree
-        self.interactions = interactions
-        self.limit = limit
+        self.degree, self.interactions, self.limit = degree, interactions, limit
 
     def check_parameters(self) -> None:
         self._check_whole("degree", 1)

@@ -19,14 +19,10 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry
 from oddsmith.statistics import Sample, SampleParams
 
-CENTERS = 25
-"""Default number of centres."""
-MEDIAN_ROWS = 1000
-"""Rows for the median distance."""
-KMEANS_ROWS = 1 << 14
-"""Maximum rows for k-means."""
-FAR = 1e4
-"""Squared distance from the centre, in widths, up to which distances by products keep 11 digits."""
+CENTERS = 25  # Default number of centres.
+MEDIAN_ROWS = 1000  # Rows for the median distance.
+KMEANS_ROWS = 1 << 14  # Maximum rows for k-means.
+FAR = 1e4  # Squared distance from the centre, in widths, up to which distances by products keep 11 digits.
 
 METHODS: Registry[Callable[[AnySource, Engine, int, int], Array]] = Registry("method")
 """Methods for placing centres: (source, engine, count, seed) → centres."""
@@ -181,11 +177,7 @@ class RadialBasis(_Bumps):
         seed: int | None = 0,
         limit: int = LIMIT,
     ) -> None:
-        self.centers = centers
-        self.width = width
-        self.method = method
-        self.seed = seed
-        self.limit = limit
+        self.centers, self.width, self.method, self.seed, self.limit = centers, width, method, seed, limit
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -263,11 +255,8 @@ class GaussianKernel(_Bumps):
         seed: int | None = 0,
         limit: int = LIMIT,
     ) -> None:
-        self.width = width
-        self.landmarks = landmarks
-        self.whiten = whiten
-        self.seed = seed
-        self.limit = limit
+        self.width, self.landmarks, self.whiten = width, landmarks, whiten
+        self.seed, self.limit = seed, limit
 
     def check_parameters(self) -> None:
         super().check_parameters()

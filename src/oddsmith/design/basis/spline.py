@@ -20,10 +20,8 @@ from oddsmith.protocols import Indices
 from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
 Knots = int | npt.ArrayLike
-QUANTILE_VALUES = 1 << 20
-"""Distinct values of a column up to which its quantiles are exact."""
-GATHERED = 1 << 22
-"""Numbers gathered at a time for quantiles."""
+QUANTILE_VALUES = 1 << 20  # Distinct values of a column up to which its quantiles are exact.
+GATHERED = 1 << 22  # Numbers gathered at a time for quantiles.
 
 
 @BASES.register("spline")
@@ -89,11 +87,8 @@ class Spline(Basis):
     def __init__(
         self, knots: Knots = 5, degree: int = 3, *, natural: bool = True, periodic: bool = False, limit: int = LIMIT
     ) -> None:
-        self.knots = knots
-        self.degree = degree
-        self.natural = natural
-        self.periodic = periodic
-        self.limit = limit
+        self.knots, self.degree, self.natural = knots, degree, natural
+        self.periodic, self.limit = periodic, limit
 
     def check_parameters(self) -> None:
         degree = self._check_whole("degree", 1)

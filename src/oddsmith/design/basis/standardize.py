@@ -19,10 +19,8 @@ from oddsmith.statistics import Moments, MomentsParams
 NUMBER, PRODUCT, INDICATOR = 0, 1, 2
 """Kinds of design columns: a number, a number times 0/1 columns, or a 0/1 column of a level."""
 
-FILLED = 20_000_000
-"""Maximum number of zeros of a sparse matrix that centring may fill in: 240 MB."""
-SAME = 64.0 * EPS
-"""Standard deviation, as a share of the mean, below which a column's values differ by rounding only."""
+FILLED = 20_000_000  # Maximum number of zeros of a sparse matrix that centring may fill in: 240 MB.
+SAME = 64.0 * EPS  # Standard deviation, as a share of the mean, below which a column's values differ by rounding only.
 
 
 @BASES.register("standardize")

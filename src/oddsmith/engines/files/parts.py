@@ -310,9 +310,11 @@ class FileParts:
     def text_sample(self, columns: Sequence[str]) -> pa.Table | None:
         """Return the first rows of the text columns; None if there are none, or for text files, which have formats.
 
-        >>> import pyarrow.parquet as pq
-        >>> pq.write_table(pa.table({"x": [1.0], "fee": ["$5"]}), "fees.parquet")
-        >>> FileParts.open("fees.parquet").text_sample(["x", "fee"]).column_names
+        >>> import tempfile
+        >>> from pyarrow import parquet
+        >>> path = f"{tempfile.mkdtemp()}/fees.parquet"
+        >>> parquet.write_table(pa.table({"x": [1.0], "fee": ["$5"]}), path)
+        >>> FileParts.open(path).text_sample(["x", "fee"]).column_names
         ['fee']
         """
         types = {name: self.schema.field(name).type for name in columns}

@@ -28,8 +28,7 @@ def row_bytes(schema: pa.Schema) -> int:
     return total
 
 
-CODES = pa.dictionary(pa.int32(), pa.string())
-"""The type of texts that are read as the codes of a dictionary."""
+CODES = pa.dictionary(pa.int32(), pa.string())  # The type of texts that are read as the codes of a dictionary.
 
 
 def text_columns(schema: pa.Schema, names: Iterable[str]) -> list[str]:

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError
 
-LEVELS = ("baseline", "avx2", "avx512")
-"""Instruction sets, from the least to the best; the baseline of ARM has NEON."""
+LEVELS = ("baseline", "avx2", "avx512")  # Instruction sets, from the least to the best; the baseline of ARM has NEON.
 REFERENCE = "reference"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 PATH = Path(__file__).with_name(f"_kernels{SUFFIX}")
@@ -36,6 +35,17 @@ class DenseProblem(ctypes.Structure):
         *((name, _I if name == "C" else _P) for name in ("t", "s", "offset", "C", "W", "b", "center", "inverse")),
         *((name, _P) for name in ("V", "v", "g", "H", "half_rows", "root_rows")),
         *((name, _D) for name in ("value", "max_norm2")),
+    )
+
+
+class NewtonProblem(ctypes.Structure):
+    """``newton_problem`` of newton.c."""
+
+    _fields_ = (
+        ("rows", ctypes.POINTER(DenseProblem)),
+        *((name, _P) for name in ("unit", "prior", "mean", "w", "trace", "inverse")),
+        *((name, _I) for name in ("known", "steps", "done", "evaluations", "ended")),
+        *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
     )
 
 
@@ -169,6 +179,7 @@ class SgdProblem(ctypes.Structure):
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
     "models": (ctypes.POINTER(DenseProblem), _P),
+    "newton": (ctypes.POINTER(NewtonProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "texts": (ctypes.POINTER(TextsProblem),),
@@ -274,6 +285,11 @@ def _load(level: str) -> Kernels | None:
 def address(array: npt.NDArray[Any] | None) -> int | None:
     """Return where the numbers of an array begin, for a field of a problem."""
     return None if array is None else array.__array_interface__["data"][0]
+
+
+def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
+    """Return the fields of a problem that point to these arrays, which must stay alive."""
+    return {name: address(array) for name, array in arrays.items()}
 
 
 def strided(X: npt.NDArray[Any]) -> npt.NDArray[Any]:

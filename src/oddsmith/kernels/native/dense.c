@@ -148,7 +148,8 @@ static int logistic_columns(dense_problem *p) {
         if (p->V) {
             combine_double(z + ld, ld, p->m, p->V, p->v, 1, da);
             for (int64_t i = 0; i < ld; i++) r[i] = h[i] * da[i];
-        }
+        } else if (p->v)
+            for (int64_t i = 0; i < ld; i++) r[i] = h[i] * p->v[0];
         for (int64_t i = at.n; i < ld; i++) r[i] = h[i] = 0.0;
         dots_double(r, 1, z, P, ld, ld, p->g, P);
         if (p->H) add_gram(z, ld, P, h, hz, p->H, P);

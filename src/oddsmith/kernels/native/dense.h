@@ -15,7 +15,7 @@ typedef struct {
     const double *s, *offset; /* weights, n x C offsets, or NULL */
     int64_t C;
     const double *W, *b, *center, *inverse; /* C x m, C, m, m; inverse may be NULL */
-    const double *V, *v;                    /* direction of a Hessian product, or NULL */
+    const double *V, *v;                    /* direction of a Hessian product, or NULL; of two classes V alone may be */
     double *g, *H;                          /* C x (m + 1); C (m + 1) squared, or NULL */
     half *half_rows;                        /* n x m, or NULL: (x - center) sqrt(inverse) */
     double *root_rows;                      /* n x (m + 1), or NULL: sqrt(h) (1, x - center), two classes */

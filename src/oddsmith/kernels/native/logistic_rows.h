@@ -51,9 +51,10 @@ static int GLUE(logistic_rows, KIND)(dense_problem *p) {
         }
 #endif
         tile_targets(p, at, ld, a, tile);
-        double value = p->s ? __builtin_nan("") : logistic_residuals(a, tile.sign, n, ld, r, NULL);
+        double value = p->s || p->v ? __builtin_nan("") : logistic_residuals(a, tile.sign, n, ld, r, NULL);
         if (value != value) value = logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
         p->value += value;
+        for (int64_t i = 0; p->v && i < n; i++) r[i] = h[i] * p->v[0];
         double intercept = 0.0;
         for (int64_t i = 0; i < n; i++) {
             intercept += r[i];
