@@ -36,8 +36,9 @@ INLINE uint64_t short_text(const uint8_t *text, int64_t length, const uint8_t *e
     return value;
 }
 
+/* Spread a key over all bits: a product moves bits up only, so the upper half is folded down before and after it. */
 INLINE uint64_t mixed(uint64_t x) {
-    x *= MIX;
+    x = (x ^ x >> 32) * MIX;
     return x ^ x >> 32;
 }
 
