@@ -27,7 +27,8 @@ VANISHES = 1e-11
 class BorderedDiagonal:
     """A symmetric matrix whose coordinates from ``start`` on have a diagonal block.
 
-    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the block between, ``d`` (L) the diagonal.
+    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the block between, ``d`` (L) the diagonal. With
+    ``floor``, the matrix is known to be at least so much on the diagonal block: ``xᵀHx ≥ floor ‖e‖²`` (a prior).
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=1)
     >>> H.toarray().tolist()
@@ -38,6 +39,7 @@ class BorderedDiagonal:
     B: Array
     d: Array
     start: int
+    floor: float = 0.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -58,10 +60,11 @@ class BorderedDiagonal:
         return np.concatenate([rest[: self.start], levels, rest[self.start :]])
 
     def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
-        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d)
+        floor = self.floor + other.floor
+        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d, floor=floor)
 
     def __mul__(self, m: float) -> BorderedDiagonal:
-        return replace(self, A=self.A * m, B=self.B * m, d=self.d * m)
+        return replace(self, A=self.A * m, B=self.B * m, d=self.d * m, floor=self.floor * m)
 
     def __matmul__(self, v: Array) -> Array:
         r, e = self.rest(v), v[self.start : self.stop]
@@ -82,18 +85,21 @@ class BorderedDiagonal:
             self.B[:, j] /= r[j]
         if (e != 1.0).any():
             np.divide(self.B, e[:, None], out=self.B)
-        return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2)
+        floor = self.floor / float(e.max(initial=1.0)) ** 2
+        return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2, floor=floor)
 
     def plus_diagonal(self, q: Array) -> BorderedDiagonal:
-        """Return ``H + diag(q)``."""
-        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + q[self.start : self.stop])
+        """Return ``H + diag(q)``, of a positive semidefinite H."""
+        levels = q[self.start : self.stop]
+        floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
+        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
 
     def with_fixed(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
         """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal."""
         r, e = self.rest(fixed), fixed[self.start : self.stop]
         A, B = np.where(r | r[:, None], 0.0, self.A), np.where(r | e[:, None], 0.0, self.B)
         A[r, r] = diagonal
-        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d))
+        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
 
     def toarray(self) -> Array:
         """Return the whole matrix."""
@@ -216,12 +222,18 @@ class BorderedFactor:
     def smallest_eigenvalue(self) -> float:
         """A lower bound of the smallest eigenvalue on the kept rows.
 
-        With f = e + G r, ``xᵀHx = fᵀDf + rᵀSr`` and ``‖x‖² ≤ 2 ‖f‖² + (1 + 2 ‖G‖²) ‖r‖²``.
+        With f = e + G r, ``xᵀHx = fᵀDf + rᵀSr`` and ``‖x‖² ≤ 2 ‖f‖² + (1 + 2 ‖G‖²) ‖r‖²``. With a floor q, it is also
+        at least any mean of ``q ‖e‖²`` and ``rᵀSr``.
         """
         smallest = float(self.H.d[self.there].min(initial=np.inf))
         left = self.schur.smallest_eigenvalue if self.schur.kept.any() else np.inf
         rounding = 4.0 * EPS * float(self.H.A.diagonal().max(initial=0.0)) * len(self.H.A)
-        return min(0.5 * smallest, max(left - rounding, 0.0) / (1.0 + 2.0 * self._stretch))
+        left, q = max(left - rounding, 0.0), self.H.floor - rounding
+        if q > 0.0 and self.complete:
+            by_floor = q if np.isinf(left) else q * left / (q + left)
+            if by_floor >= 0.1 * min(smallest, left):  # the other bound is hardly better
+                return float(by_floor)
+        return min(0.5 * smallest, left / (1.0 + 2.0 * self._stretch))
 
     @property
     def condition(self) -> float:

@@ -120,3 +120,9 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int) -
     cleared[fixed, fixed] = 7.0
     close(H.with_fixed(fixed, 7.0).toarray(), cleared)
     close((H + H).plus_diagonal(unit).toarray(), 2.0 * whole + np.diag(unit))
+    # What a prior adds to the levels bounds the eigenvalues, scaled or with some coordinates fixed, too.
+    raised = H.plus_diagonal(unit)
+    for one in (raised, (raised + raised) * 0.3, raised.scaled(unit), raised.with_fixed(fixed, 7.0)):
+        least = np.linalg.eigvalsh(one.toarray())[0]
+        assert one.floor > 0.0
+        assert 0.0 < one.factor().smallest_eigenvalue <= least * (1.0 + 1e-9)

@@ -13,7 +13,7 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult, TableSampled
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import line_search
-from oddsmith.solvers.newton import Newton, continue_with_newton, looks_separated
+from oddsmith.solvers.newton import Newton, continue_with_newton, looks_separated, stalled
 from oddsmith.solvers.subsample_certificate import certify_from
 
 
@@ -75,6 +75,8 @@ class TableNewton:
             if not (math.isfinite(slope) and slope > 0.0):
                 break
             decrements.append(math.sqrt(slope))
+            if stalled(decrements, e.value, tol):  # nor does the last Hessian certify: Newton's method says what it can
+                break
             if self.strict and (last_step_distance(objective, guess, e, tol) <= 1.0 or self._diverges(decrements)):
                 break
             if not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
@@ -115,8 +117,10 @@ def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveVal
     if distance > 1.0:
         return distance
     assert guess.hessian is not None
-    least = objective.eigenvalue_bound(guess.hessian) or factor.smallest_eigenvalue
-    return max(distance, decrement * objective.self_concordance / (margin * math.sqrt(max(least, 1e-300))))
+    change = decrement * objective.self_concordance / margin
+    least = objective.eigenvalue_bound(guess.hessian)
+    least = least if change <= math.sqrt(least) else max(least, factor.smallest_eigenvalue)
+    return max(distance, change / math.sqrt(max(least, 1e-300)))
 
 
 def last_step_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
