@@ -133,13 +133,16 @@ def test_long_tables_reach_the_optimum_that_they_certify(table: object, scale: f
 
 
 def test_dependent_numbers_beside_many_levels_are_certified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers in large units, of which one is a sum: their prior is next to nothing, that of the levels is not."""
+    """Numbers in large units, of which one is a sum: their prior is next to nothing, that of the levels is not.
+
+    So neither the least precision of the prior nor a bound without it is enough.
+    """
     rng = np.random.default_rng(0)
     n, levels = 30_000, 600
-    x, codes = rng.normal(size=(2, n)) * 500.0, rng.integers(0, levels, n).astype(np.int16)
+    x, codes = rng.normal(size=(2, n)) * 1e3, rng.integers(0, levels, n).astype(np.int16)
     few = rng.integers(0, 20, n).astype(np.int8)
-    t = ((2.0 * x[1] + x[0]) / 500.0 + rng.logistic(size=n) > 0).astype(np.int32)
-    numbers = ColumnRows((x[0], x[1], x[0] + x[1]), n)
+    t = ((2.0 * x[1] + x[0]) / 1e3 + rng.logistic(size=n) > 0).astype(np.int32)
+    numbers = ColumnRows((x[0], x[1], x[0] + x[1], 1e6 * rng.normal(size=n)), n)
     rows = SplitRows((numbers, CodeRows(few, 20, dropped=0), CodeRows(codes, levels, dropped=0)))
     monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, one_thread_elements=0.0))
     fit = fit_likelihood(replace(problem(rows, t, None, 1.0), tol=1e-8))
