@@ -318,7 +318,7 @@ def gradients_before_hessian(_: float) -> int:
     stub: Any = SimpleNamespace(evaluate=evaluate, size=100_000, shape=(1, 2), passes=0)
     stub.column_curvature = lambda: (np.eye(1), np.zeros(2))
     with pytest.raises(StoppedError):
-        diagonal_lbfgs.DiagonalLBFGS().minimise(stub, np.zeros(2), tol=1e-8, max_iter=200)
+        diagonal_lbfgs.DiagonalLBFGS().minimise(stub, np.zeros(2), tol=1e-8, max_iter=1000)
     return len(seen)
 
 
@@ -363,7 +363,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "sparse_rows_per_weight": (lambda n: has_sample(int(n)), {7990: False, 8000: True}),
     "bound_residual": (lambda size: products_of_bound(np.arange(1.0, size + 1.0)), {40: 20, 60: 24, 80: 28, 100: 31}),
     "bound_products": (lambda size: products_of_bound(np.geomspace(1.0, 1e12, int(size))), {1200: 500}),
-    "diagonal_iterations": (gradients_before_hessian, {0: 41}),
+    "diagonal_iterations": (gradients_before_hessian, {0: 101}),
     "cg_products": (products, {1e-9: 250}),
     "far_factor": (lambda mean: _is_far(np.tile([-1.0, 1.0], 9) + mean), {990.0: False, 1010.0: True}),
     "sample_iterations": (sample_search, {0: 42}),

@@ -323,7 +323,7 @@ class FoldObjective:
     def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBound | None:
         """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (C passes).
 
-        Of two classes the preconditioner there knows all that is needed.
+        The Hessian there, or of two classes the preconditioner, knows all that is needed.
         """
         C, P = self.shape
         if self.penalty is None or self.penalty.Q.ndim == 2:
@@ -331,7 +331,9 @@ class FoldObjective:
         prior = self.penalty.diagonal(C)[:, 1:].ravel()
         columns = np.zeros((C, C, P))
         passes = C if self.free[:, 0].all() else 0
-        if passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and self.whitening is None:
+        if passes and isinstance(e.hessian, np.ndarray):
+            columns[:], passes = e.hessian[::P].reshape(C, C, P), 0
+        elif passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and self.whitening is None:
             columns[0, 0], passes = np.append(preconditioner.rest[0, 0], preconditioner.cross[0]), 0
         for k in range(passes):
             unit = np.zeros(self.size)

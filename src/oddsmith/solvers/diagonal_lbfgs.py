@@ -11,14 +11,14 @@ import numpy as np
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import SOLVERS, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
-from oddsmith.solvers.certificate import certify
+from oddsmith.solvers.certificate import certificate_from
 from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 
 
 @SOLVERS.register("lbfgs")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiagonalLBFGS:
     """L-BFGS preconditioned by the curvature of each column, then by as few Hessians as possible.
 
@@ -27,11 +27,13 @@ class DiagonalLBFGS:
       3. Newton's method adds the last digits and the certificate; without ``final_hessian``, gradient steps continue
          until the prior alone certifies the point.
 
-    Cost: one pass per iteration, and a few Hessians of O(P²) numbers.
+    With ``keeps_hessian``, the Hessian at the end is formed once, for inference. Cost: one pass per iteration, and a
+    few Hessians of O(P²) numbers.
     """
 
     watch_divergence: bool = True
     final_hessian: bool = True
+    keeps_hessian: bool = False
     name: str = "lbfgs"
 
     def minimise(self, objective: Subsample, w: Array, *, tol: float, max_iter: int) -> SolverResult:
@@ -57,7 +59,8 @@ class DiagonalLBFGS:
             e = objective.evaluate(w, order=2)  # 2
             preconditioner = e.factor()
         if arrived and not self.final_hessian:
-            certificate = certify(objective, f, tol)
+            f = objective.evaluate(f.w, order=2) if self.keeps_hessian else f
+            certificate = certificate_from(objective.decrement_bound(f), objective, f, tol)
             if certificate.converged:
                 return recorder.result(f, certificate)
         newton = Newton(watch_divergence=self.watch_divergence)
@@ -104,8 +107,9 @@ def _search(
         distances.append(distance(e))
         if distances[-1] <= 1.0 or len(distances) <= few:
             return distances[-1] <= 1.0
-        fall = math.log(distances[-1 - few] / distances[-1]) / few
-        return not fall * patience > math.log(distances[-1])
+        window = max(few, len(distances) // 3)  # gradients do not fall at every step
+        before, now = min(distances[:-window]), min(distances)
+        return not math.log(before / now) * patience > math.log(now) * window
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
         e = lbfgs(objective, w, preconditioner, ends, steps, recorder)

@@ -272,9 +272,9 @@ class Planner:
         if self.hessian_dominates:
             n, reason = facts.n_rows, f"since a Hessian of {weights:,} weights costs as much as many gradients"
             if self.gradients_alone:
-                solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=False)
-                hessians = 0.0 if self.products >= self.policy.deferred_products else 1.0
-                return Plan((self.stage("L-BFGS", n, 25, hessians=hessians),), reason, 25 + hessians, solver)
+                kept = self.products < self.policy.deferred_products
+                solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=False, keeps_hessian=kept)
+                return Plan((self.stage("L-BFGS", n, 25, hessians=float(kept)),), reason, 25 + kept, solver)
             stages = self.stage("L-BFGS", n, 18, hessians=2), self.stage("Newton", n, 2, hessians=2)
             return Plan(stages, reason, 20, DiagonalLBFGS(watch_divergence=flat))
         stage = self.stage("Newton", facts.n_rows, 7, hessians=7)

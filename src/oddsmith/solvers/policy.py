@@ -267,12 +267,13 @@ class Policy:
     same_activation: float = 1e-9
     """Change of activations up to which a step leaves the Hessian unchanged to nine digits, so that no pass checks
     it."""
-    diagonal_iterations: int = 40
+    diagonal_iterations: int = 100
     diagonal_stall: int = 4
     diagonal_patience: tuple[int, float] = (30, 0.1)
-    """Iterations from which the speed of diagonally preconditioned L-BFGS is known; and what a Hessian costs, in passes
-    for the gradient, at least and for each weight: a search goes on while its end is nearer than that (1,800 × 64 of
-    ten classes: 49 → 14 ms)."""
+    """Most iterations of diagonally preconditioned L-BFGS (1,000 × 1,000: 72 → 39 ms instead of 40 iterations and a
+    Hessian); iterations from which its speed is known, later those of the last third; and what a Hessian costs, in
+    passes for the gradient, at least and for each weight: a search goes on while its end is nearer than that (1,800 ×
+    64 of ten classes: 49 → 14 ms)."""
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""
