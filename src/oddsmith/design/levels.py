@@ -22,7 +22,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
-CHUNK_ROWS = 1 << 20
+CHUNK_ROWS = 1 << 17
 KEPT_DICTIONARIES = 2
 MISSING = "missing"  # Name of the level of missing values.
 
