@@ -438,7 +438,8 @@ TRACES = {
     "near_objective": ("sparse rows, wide prior",),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
-ELSEWHERE |= {"device_certificate_rows", "device_sampling_error", "device_contraction", "device_shifts"}  # PyTorch
+ELSEWHERE |= {"device_certificate_rows", "device_certificate_margin", "device_sampling_error", "device_known_error"}
+ELSEWHERE |= {"device_contraction", "device_shifts"}  # as those above: PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",

@@ -222,11 +222,14 @@ class Policy:
     pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
     2,000,000 × 1,000: four or five)."""
     device_sampling_error: float = 1.0
+    device_known_error: float = 1.5
     device_contraction: float = 0.3
-    """How far a search on a subsample there goes, in units of its sampling error; and the decrement that a Newton step
-    leaves, in units of its square."""
-    device_certificate_rows: tuple[int, int] = (3000, 30)
-    """Rows for each weight, of few weights and of many, whose Hessian in float64 certifies."""
+    """How far a search on a subsample there goes, in units of its sampling error, with a Hessian of its own and with
+    that of a smaller one; and the decrement that a Newton step leaves, in units of its square."""
+    device_certificate_rows: tuple[tuple[int, int], tuple[int, int]] = ((300, 4000), (20, 50))
+    device_certificate_margin: float = 2.5
+    """Rows for each weight, at least and at most, of few weights and of many, whose Hessian in float64 certifies; and
+    how many times those that the expected decrement needs."""
     device_shifts: tuple[float, ...] = (0.25, 0.03, 4e-3, 5e-4, 6e-5, 8e-6, 1e-6, 1e-7, 1e-8)
     """Parts of its diagonal that are taken off that Hessian, one after the other, to bound its smallest eigenvalue."""
     device_least_rows: int = 20_000
