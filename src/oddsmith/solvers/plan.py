@@ -386,18 +386,21 @@ class Planner:
         if facts.eliminated:
             reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
         few = facts.size <= settings.one_thread_elements or facts.link != "logit" or not facts.in_memory
-        hessians = 7.0 if few else 3.0
-        stage = self.stage("Newton" if few else "L-BFGS", n, 7.0 if few else 12.0)
-        scattered = n * (facts.size / n) ** 2 / self.machine.scattered_per_core
+        sample = 0 if few or flat or facts.has_offset else int(n * settings.table_sample)
+        hessians, passes = (7.0, 7.0) if few else (5.0, 11.0) if flat else (2.0, 4.0)
+        stage = self.stage("Newton", n, passes)
+        cores = 1 if few else self.machine.cores
+        scattered = n * (facts.size / n) ** 2 / (self.machine.scattered_per_core * cores)
         each = scattered + (levels * rest**2 + rest**3) / self.machine.flops_per_core
         memory = stage.memory + 8.0 * 4.0 * (levels * rest + rest**2)
         stage = replace(stage, seconds=stage.seconds + hessians * each, memory=memory)
         if few:
-            return Plan((stage,), reason, 7, Newton(watch_divergence=flat))
-        passes = settings.table_hessian_passes
-        solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=flat, hessian_passes=passes)
-        last = (replace(stage, solver="Newton", seconds=each, iterations=1),) if flat else ()
-        return Plan((stage, *last), reason, 15 if flat else 10, solver)
+            return Plan((stage,), reason, passes, Newton(watch_divergence=flat))
+        from oddsmith.solvers.table_newton import TableNewton
+
+        solver = TableNewton(sample_rows=sample, strict=flat, watch_divergence=flat)
+        start = (self.stage("Newton", sample, 5),) if sample else ()
+        return Plan((*start, stage), reason, passes, solver)
 
     @property
     def narrow_table(self) -> bool:

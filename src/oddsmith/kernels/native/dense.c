@@ -320,7 +320,7 @@ EXPORT int NAME(models)(dense_problem *p, double *values) {
             if (p->offset)
                 for (int64_t i = 0; i < at.n; i++) a[i] += p->offset[at.seen + i];
             for (int64_t i = at.n; i < ld; i++) a[i] = 1e300;
-            double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r);
+            double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r, NULL);
             if (value != value) value = logistic_losses(a, sign, p->s ? s : NULL, ld, r, h);
             values[k] += value;
             for (int64_t i = at.n; i < ld; i++) r[i] = 0.0;

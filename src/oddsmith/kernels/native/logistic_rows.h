@@ -51,7 +51,7 @@ static int GLUE(logistic_rows, KIND)(dense_problem *p) {
         }
 #endif
         tile_targets(p, at, ld, a, tile);
-        double value = p->s || p->v ? __builtin_nan("") : logistic_residuals(a, tile.sign, n, ld, r);
+        double value = p->s || p->v ? __builtin_nan("") : logistic_residuals(a, tile.sign, n, ld, r, NULL);
         if (value != value) value = logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
         p->value += value;
         for (int64_t i = 0; p->v && i < n; i++) r[i] = h[i] * p->v[0];
