@@ -341,6 +341,12 @@ class FoldObjective:
             columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
         return InverseBound.eliminating(columns, prior, self.self_concordance, self.rounding + e.rounding)
 
+    def in_row_space(self) -> tuple[FoldObjective, Callable[[Array], Array]] | None:
+        """Return the objective over combinations of the rows, where that is possible."""
+        from oddsmith.likelihood.row_space import over_row_space
+
+        return over_row_space(self)
+
     def subsample(self, rows: int, seed: int) -> FoldObjective:
         """Return the same objective over about ``rows`` rows from across the whole data, scaled up to all."""
         assert not isinstance(self.source, RunSource)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -200,6 +200,14 @@ class FusedNewton(Protocol):
 
     def newton_steps(self, w: Array, steps: int, small: float) -> PlainSteps | None:
         """Take up to ``steps`` steps from ``w``, until a decrement of ``small`` is due; None where it cannot."""
+
+
+@runtime_checkable
+class RowSpace(Protocol):
+    """An objective whose optimum is a combination of its rows, because a prior shrinks every other direction."""
+
+    def in_row_space(self) -> tuple[Objective, Callable[[Array], Array]] | None:
+        """Return the same objective over combinations of the rows, and their weights in all columns; None if none."""
 
 
 @runtime_checkable
