@@ -4,6 +4,7 @@
     aircraft   the same with the aircraft, 4,037 levels
     groups     1,000,000 rows, four numbers and 50,000 groups, maximum likelihood: slopes against pyfixest
     memory     10,000,000 rows, eight numbers, factors of 3, 50, 1,000 and 100,000 levels: peak memory above the table
+    csv        the flights in a CSV file, with and without the aircraft: against pyarrow's reading alone
 
 A fit starts from the data frame, so whatever a library makes of it is timed. The objective is one,
 ``Σ_n loss_n + ½ ‖w‖² / σ²`` with σ = 1 (none for groups), over the numbers, which stand standardised in the table, and
@@ -24,8 +25,10 @@ import gc
 import importlib.util
 import json
 import math
+import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -233,6 +236,7 @@ DEFAULT = {
     "aircraft": [name for name in PEERS if name != "pyfixest feglm"],
     "groups": ["oddsmith", "pyfixest feglm"],
     "memory": ["oddsmith"],
+    "csv": ["oddsmith"],
 }
 
 
@@ -319,8 +323,42 @@ def records(case: str, peer: str, given: argparse.Namespace, **options: Any) -> 
         yield {"problem": problem}
 
 
+def run_csv(given: argparse.Namespace) -> None:
+    """Fit flights in a CSV file, in turn with pyarrow's reading of it, and print the least times."""
+    from pyarrow import csv
+
+    from oddsmith import LogisticRegression
+
+    warnings.simplefilter("ignore")
+    for case in ("flights", "aircraft"):
+        table = make(case, given.rows, "strings")
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/{case}.csv"
+            frame = table.frame.round(dict.fromkeys(table.numbers, 4))
+            frame.assign(late=np.where(table.y == 1, "yes", "no")).to_csv(path, index=False)
+            model, seconds = LogisticRegression(prior=table.sigma), []
+            model.fit(path, y="late")
+            for _ in range(3 * given.repeats):
+                seconds.append((elapsed(partial(csv.read_csv, path)), elapsed(partial(model.fit, path, y="late"))))
+            reading, fit = (min(times) for times in zip(*seconds, strict=True))
+            said = "certified" if model.certificate_.converged else "not certified"
+            size = os.path.getsize(path) / 1e6
+        print(f"\n{case}.csv: {size:.0f} MB, pyarrow reads it in {reading:.3f} s")
+        print(f"  {'oddsmith':30} {fit:9.3f} s  {fit / reading:5.2f} × the reading  {said}", flush=True)
+
+
+def elapsed(work: Callable[[], object]) -> float:
+    """Return the seconds that something takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
 def run(case: str, given: argparse.Namespace) -> None:
     """Measure every library on a case, and print one line for each."""
+    if case == "csv":
+        run_csv(given)
+        return
     peers = [name for name in given.peers or DEFAULT[case] if name != "oddsmith"]
     table = make(case, given.rows, given.form)
     shape = " + ".join(f"{count:,}" for _, count in table.codes())

@@ -17,6 +17,8 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
+CHUNK = 1 << 17
+"""Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
 
@@ -25,7 +27,8 @@ VANISHES = 1e-11
 class BorderedDiagonal:
     """A symmetric matrix whose coordinates from ``start`` on have a diagonal block.
 
-    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the block between, ``d`` (L) the diagonal.
+    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the block between, ``d`` (L) the diagonal. With
+    ``floor``, the matrix is known to be at least so much on the diagonal block: ``xᵀHx ≥ floor ‖e‖²`` (a prior).
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=1)
     >>> H.toarray().tolist()
@@ -36,6 +39,7 @@ class BorderedDiagonal:
     B: Array
     d: Array
     start: int
+    floor: float = 0.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,10 +60,11 @@ class BorderedDiagonal:
         return np.concatenate([rest[: self.start], levels, rest[self.start :]])
 
     def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
-        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d)
+        floor = self.floor + other.floor
+        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d, floor=floor)
 
     def __mul__(self, m: float) -> BorderedDiagonal:
-        return replace(self, A=self.A * m, B=self.B * m, d=self.d * m)
+        return replace(self, A=self.A * m, B=self.B * m, d=self.d * m, floor=self.floor * m)
 
     def __matmul__(self, v: Array) -> Array:
         r, e = self.rest(v), v[self.start : self.stop]
@@ -71,21 +76,30 @@ class BorderedDiagonal:
 
     def scaled(self, unit: Array) -> BorderedDiagonal:
         """Return ``H_jk / (unit_j unit_k)``."""
+        return replace(self, B=self.B.copy()).rescaled(unit)
+
+    def rescaled(self, unit: Array) -> BorderedDiagonal:
+        """As `scaled`, with the block between scaled where it is: nobody else may hold it."""
         r, e = self.rest(unit), unit[self.start : self.stop]
-        B = self.B / r
-        B /= e[:, None]
-        return replace(self, A=self.A / np.outer(r, r), B=B, d=self.d / e**2)
+        for j in np.flatnonzero(r != 1.0):
+            self.B[:, j] /= r[j]
+        if (e != 1.0).any():
+            np.divide(self.B, e[:, None], out=self.B)
+        floor = self.floor / float(e.max(initial=1.0)) ** 2
+        return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2, floor=floor)
 
     def plus_diagonal(self, q: Array) -> BorderedDiagonal:
-        """Return ``H + diag(q)``."""
-        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + q[self.start : self.stop])
+        """Return ``H + diag(q)``, of a positive semidefinite H."""
+        levels = q[self.start : self.stop]
+        floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
+        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
 
     def with_fixed(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
         """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal."""
         r, e = self.rest(fixed), fixed[self.start : self.stop]
         A, B = np.where(r | r[:, None], 0.0, self.A), np.where(r | e[:, None], 0.0, self.B)
         A[r, r] = diagonal
-        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d))
+        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
 
     def toarray(self) -> Array:
         """Return the whole matrix."""
@@ -131,18 +145,25 @@ class BorderedDiagonal:
         With ``tol``, a row of the rest is left out if less than that share of its diagonal remains.
         """
         there = self.d > 0.0
-        G = self.B / np.where(there, self.d, 1.0)[:, None]
-        G[~there] = 0.0
-        S = self.A - self.B.T @ G
+        root = np.where(there, np.sqrt(np.where(there, self.d, 1.0)), np.inf)[:, None]
+        S = self.A.copy()
+        for rows in self._chunks():
+            Y = self.B[rows] / root[rows]
+            S -= Y.T @ Y
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0
         S[:, nothing] = 0.0
-        return BorderedFactor(H=self, G=G, there=there, schur=factor_spd((S + S.T) / 2.0, tol=tol))
+        return BorderedFactor(H=self, there=there, schur=factor_spd((S + S.T) / 2.0, tol=tol))
+
+    def _chunks(self) -> list[slice]:
+        """Ranges of the diagonal block's coordinates, so that what is computed of ``B`` takes little memory."""
+        step = max(1, CHUNK // max(1, len(self.A)))
+        return [slice(i, i + step) for i in range(0, len(self.d), step)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BorderedFactor:
-    """The factor of a `BorderedDiagonal`: ``G = D⁻¹ B`` and the factor of the Schur complement.
+    """The factor of a `BorderedDiagonal`: that of the Schur complement, with ``G = D⁻¹ B`` where it is asked for.
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=0)
     >>> H.factor().solve(H @ np.array([1.0, 2.0, 3.0])).round(12).tolist()
@@ -150,9 +171,17 @@ class BorderedFactor:
     """
 
     H: BorderedDiagonal
-    G: Array
     there: npt.NDArray[np.bool_]
     schur: SpdFactor
+
+    @cached_property
+    def G(self) -> Array:
+        """``D⁻¹ B``, zero where the diagonal is."""
+        return np.asarray(self.H.B / self._d[:, None])
+
+    @cached_property
+    def _d(self) -> Array:
+        return np.where(self.there, self.H.d, np.inf)
 
     @cached_property
     def kept(self) -> npt.NDArray[np.bool_]:
@@ -167,9 +196,8 @@ class BorderedFactor:
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
         H, e = self.H, b[self.H.start : self.H.stop]
-        y = self.schur.solve(H.rest(b) - self.G.T @ e)
-        d = np.where(self.there, H.d, np.inf)
-        return H.join(y, (e.T / d).T - self.G @ y)
+        y = self.schur.solve(H.rest(b) - H.B.T @ (e.T / self._d).T)
+        return H.join(y, ((e - H.B @ y).T / self._d).T)
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
@@ -182,20 +210,30 @@ class BorderedFactor:
     @cached_property
     def _stretch(self) -> float:
         """A bound of ``‖G‖²``."""
-        size = np.abs(self.G)
-        rows, columns = size.sum(axis=1).max(initial=0.0), size.sum(axis=0).max(initial=0.0)
-        return float(min(np.vdot(size, size), rows * columns))
+        square, longest, columns = 0.0, 0.0, np.zeros(len(self.H.A))
+        for rows in self.H._chunks():
+            size = np.abs(self.H.B[rows]) / self._d[rows, None]
+            square += float(np.vdot(size, size))
+            longest = max(longest, float(size.sum(axis=1).max(initial=0.0)))
+            columns += size.sum(axis=0)
+        return min(square, longest * float(columns.max(initial=0.0)))
 
     @cached_property
     def smallest_eigenvalue(self) -> float:
         """A lower bound of the smallest eigenvalue on the kept rows.
 
-        With f = e + G r, ``xᵀHx = fᵀDf + rᵀSr`` and ``‖x‖² ≤ 2 ‖f‖² + (1 + 2 ‖G‖²) ‖r‖²``.
+        With f = e + G r, ``xᵀHx = fᵀDf + rᵀSr`` and ``‖x‖² ≤ 2 ‖f‖² + (1 + 2 ‖G‖²) ‖r‖²``. With a floor q, it is also
+        at least any mean of ``q ‖e‖²`` and ``rᵀSr``.
         """
         smallest = float(self.H.d[self.there].min(initial=np.inf))
         left = self.schur.smallest_eigenvalue if self.schur.kept.any() else np.inf
         rounding = 4.0 * EPS * float(self.H.A.diagonal().max(initial=0.0)) * len(self.H.A)
-        return min(0.5 * smallest, max(left - rounding, 0.0) / (1.0 + 2.0 * self._stretch))
+        left, q = max(left - rounding, 0.0), self.H.floor - rounding
+        if q > 0.0 and self.complete:
+            by_floor = q if np.isinf(left) else q * left / (q + left)
+            if by_floor >= 0.1 * min(smallest, left):  # the other bound is hardly better
+                return float(by_floor)
+        return min(0.5 * smallest, left / (1.0 + 2.0 * self._stretch))
 
     @property
     def condition(self) -> float:

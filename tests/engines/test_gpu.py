@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from oddsmith import (  # noqa: E402
 )
 from oddsmith.engines.gpu import DeviceSource, GpuEngine  # noqa: E402
 from oddsmith.errors import InvalidInputError  # noqa: E402
-from oddsmith.likelihood.device_coordinates import device_machine, device_memory  # noqa: E402
+from oddsmith.likelihood.device_coordinates import column_moments, device_machine, device_memory  # noqa: E402
 from oddsmith.testing import check_rows  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -299,11 +300,90 @@ def test_the_certificate_is_true_where_steps_go_too_far() -> None:
     assert objective(model, X, y, 100.0) - objective(best, X, y, 100.0) <= model.certificate_.gap + 1e-7
 
 
+def test_a_walk_ends_where_steps_from_memory_do(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many weights the first steps wait for nothing; where one is not good enough, all are taken from memory."""
+    from oddsmith.solvers.device_quasi_newton import QuasiNewtonOnTensors
+
+    X, y = problem(24_000, 170)
+    rows, found = torch.as_tensor(X, device=device), []
+    walked = QuasiNewtonOnTensors._walked
+    monkeypatch.setattr(QuasiNewtonOnTensors, "_walked", lambda self, *a: found.append(walked(self, *a)) or found[-1])
+    one = LogisticRegression(prior=1.0).fit(rows, y)
+    monkeypatch.setattr(QuasiNewtonOnTensors, "_good", staticmethod(lambda *given: False))
+    two = LogisticRegression(prior=1.0).fit(rows, y)
+    assert found[0] is not None and found[1] is None
+    assert [r[-1] for r in one.trace_.records][:2] == [r[-1] for r in two.trace_.records][:2]
+    assert one.certificate_.converged and two.certificate_.converged
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=2e-4)
+
+
+@pytest.mark.parametrize("spoilt", [None, (0, 0, np.nan), (3, 5, 1.0), (1, 3, -1.0), (1, 3, 1e9), (1, 0, 2e4)])
+def test_steps_of_a_walk_are_judged(spoilt: tuple[int, int, float] | None) -> None:
+    from oddsmith.solvers.device_quasi_newton import QuasiNewtonOnTensors
+
+    part = SimpleNamespace(size=200, fraction=0.25, weight=1e5)
+    log = np.array([[9e3, 1.0, 4.0, 1e4, 1.0, 0.0], [8e3, 1.0, 4.0, 5e2, 1.0, 0.0], [9e3, 1.0, 4.0, 9e2, 1.0, 0.0]])
+    log = np.vstack([log, [8e3, 1.0, 4.0, 9e2, 1.0, 0.0]])
+    if spoilt is not None:
+        log[spoilt[0], spoilt[1]] = spoilt[2]
+    assert QuasiNewtonOnTensors._good([part, part], [2, 4], log) == (spoilt is None)  # type: ignore[list-item]
+
+
+def test_a_certificate_is_tried_again_with_more_rows(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from oddsmith.solvers.device_quasi_newton import TensorCertificate
+
+    X, y = problem(40_000, 6)
+    begun: list[int] = []
+    begin, rows_for = TensorCertificate.begin, TensorCertificate.rows_for
+
+    def few_rows(self, decrement, e, spare=1.0):
+        rows = rows_for(self, decrement, e)
+        return 8 if rows is not None and spare > 1.0 else rows  # far too few ahead of the pass
+
+    monkeypatch.setattr(TensorCertificate, "rows_for", few_rows)
+    monkeypatch.setattr(TensorCertificate, "begin", lambda self, x, g, n: begun.append(n) or begin(self, x, g, n))
+    model = LogisticRegression(prior=10.0, tol=1e-9).fit(torch.as_tensor(X, device=device), y)
+    assert model.certificate_.converged and begun[-2] == 8 and begun[-1] > 8
+
+
+@pytest.mark.parametrize("width", [24, 528])
+def test_gram_matrices_are_symmetric_sums(device: str, width: int) -> None:
+    from oddsmith.kernels.device.tensors import TensorGram
+
+    B = torch.randn(90, width, dtype=torch.float64, device=device)
+    gram = TensorGram(width, torch.float64)
+    gram.add(B[:50])
+    gram.add(B[50:])
+    np.testing.assert_allclose(gram.total().cpu(), (B.T @ B).cpu(), atol=1e-10)
+
+
+def test_shifted_factors_bound_matrices() -> None:
+    from oddsmith.solvers.tensor_factor import ShiftedFactor
+
+    B = np.random.default_rng(0).normal(size=(40, 5))
+    A, g = B.T @ B, np.ones(5)
+    for kind in (np.asarray, torch.as_tensor):
+        square, smallest = ShiftedFactor.of(kind(A), 0.1, kind(g)).bound()
+        assert square > g @ np.linalg.solve(A, g) and 0.0 < smallest <= np.linalg.eigvalsh(A)[0]
+        assert ShiftedFactor.of(kind(A), 0.99, kind(g)).bound()[1] == 0.0
+
+
+def test_rare_values_of_a_column_are_counted_where_a_sample_may_miss_them(device: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_t(1.5, size=30_000), rng.random(30_000) < 2e-4, rng.normal(size=30_000)])
+    source = DeviceSource(X=torch.as_tensor(X, device=device), t=torch.zeros(30_000, device=device), K=2)
+    mean, variance = column_moments(source)
+    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-5)  # of all rows: 4,000 show hardly one
+    tails = replace(source, X=source.X[:, [0, 2]])
+    assert column_moments(tails)[1][1] != pytest.approx(X[:, 2].var(), rel=1e-9)  # of a sample, which shows both
+    assert variance[1] > 0.0
+
+
 def test_kernels_in_triton_equal_the_products_of_pytorch() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     script = """
 import torch
-from oddsmith.kernels.device import logistic, softmax
+from oddsmith.kernels.device import logistic, softmax, steps
 torch.manual_seed(0)
 X, s = torch.randn(90, 20) + 0.5, torch.randint(0, 3, (90,)).double()
 w, c, b = torch.randn(20).double(), torch.full((20,), 0.5).double(), torch.ones(3).double()
@@ -311,8 +391,10 @@ t, W, some = torch.randint(0, 2, (90,)).to(torch.uint8), torch.randn(3, 20).doub
 def sums(exact, rows, centred):
     B = torch.full((90 if rows is None else 45, 24), 7.0, dtype=torch.float64 if exact else torch.float32)
     asked = {"exact": exact, "longest": True, "rows": rows}
-    two = logistic.logistic_sums(X, t, s, w, b[:1], c, c, B=B, **asked)
-    plain = logistic.logistic_sums(X, t, s, w, b[:1], c, c, centred=centred, **asked)
+    at = logistic.point(w, b[:1], c, c)
+    two = logistic.logistic_sums(X, t, s, at, B=B, **asked)
+    plain = logistic.logistic_sums(X, t, s, at, centred=centred, **asked)
+    plain = plain if centred else logistic.take_off_center(plain, c, float((c * c).norm()))
     loss, gradient = softmax.softmax_sums(X, t, s, rows, W, b, c, c, precision=2 if exact else 1)
     return torch.cat([two, plain[:1], plain[2:], B.double().ravel(), loss[None], gradient.ravel()]), plain[1]
 for exact, rows, centred in ((True, None, True), (False, None, False), (True, some, False), (False, some, True)):
@@ -324,6 +406,17 @@ for exact, rows, centred in ((True, None, True), (False, None, False), (True, so
         module.has_triton = kept
     assert (fused - plain).abs().max() < (1e-5 if exact else 1e-4), (fused - plain).abs().max()
     assert bound >= longest * (1 - 1e-6)
+def stepped(paired):
+    torch.manual_seed(1)
+    P, r = 5, lambda n: torch.rand(n).double() + 0.1
+    at, known, before, log, G = r(4 * P - 1 + P), r(2 * P), r(4 * P), torch.zeros(6).double(), torch.randn(8, 8)
+    steps.take_step(r(P + 2), r(P), r(P), torch.zeros(1), at, known, before, log, 2.0, paired=paired)
+    return torch.cat([at, before, log, steps.complete_hessian(G, known[P:], 3.0).ravel()])
+for paired in (False, True):
+    fused = stepped(paired)
+    steps.has_triton, kept = (lambda X: False), steps.has_triton
+    assert torch.allclose(fused, stepped(paired), rtol=1e-9), paired
+    steps.has_triton = kept
 print("equal")
 """
     done = subprocess.run(

@@ -21,6 +21,8 @@ from oddsmith.kernels.native import (
     ClassesProblem,
     ColumnsProblem,
     CsrProblem,
+    CsvColumn,
+    CsvProblem,
     DenseProblem,
     EpochRows,
     Kernels,
@@ -29,6 +31,8 @@ from oddsmith.kernels.native import (
     QuadraticProblem,
     SgdProblem,
     TableProblem,
+    TextLevelTable,
+    TextsProblem,
 )
 
 PAGE = mmap.PAGESIZE
@@ -42,6 +46,7 @@ class Room:
 
     def __init__(self, rng: np.random.Generator, at_end: bool) -> None:
         self.rng, self.at_end, self.arrays = rng, at_end, [np.empty(0)]
+        self.kept: list[Any] = []
 
     def guard(self, array: Any) -> Any:
         """Return a copy of an array (in C order) whose neighbour is a page without access."""
@@ -169,7 +174,7 @@ def csr(kernels: Kernels, room: Room) -> tuple[Any, ...]:
 
 
 def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
-    rng, task = room.rng, int(room.rng.integers(4))
+    rng, task = room.rng, int(room.rng.integers(5))
     n, m, f = room.size(1, 64, 128, 256), int(rng.integers(0, 4)), int(rng.integers(0, 4))
     kinds = rng.integers(0, 7, m)
     types = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
@@ -186,19 +191,92 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     problem = TableProblem(n=n, m=m, f=f, eliminated=-1, start=size + 1)
     problem.columns, problem.codes, problem.values, problem.places = pointers
     problem.column_kinds, problem.code_kinds = room.put(kinds), room.put(code_kinds)
+    problem.code_levels = room.put(levels)
     problem.numbers, problem.center = room.put(np.arange(1, 1 + m)), room.normal(m)
     problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
     problem.w, problem.inverse = room.normal(size + 1), room.maybe(size + 1)
     problem.rows, problem.g, problem.squares = room.normal(n), room.zeros(size + 1), room.maybe(size + 1)
-    if task != 3 and rng.random() < 0.7:
+    if task == 4 and f == 0:
+        task = 2
+    if task == 4:
+        e = int(rng.integers(0, f))
+        first, last = np.sort(rng.integers(0, levels[e] + 1, 2)).tolist()
+        problem.eliminated, problem.start, problem.levels = e, int(starts[e]), int(levels[e])
+        problem.size, problem.from_, problem.to = size + 1 - int(levels[e]), first, last
+        problem.B = room.zeros(last - first, problem.size)
+    elif task != 3 and rng.random() < 0.7:
         e = int(rng.integers(-1, f)) if f else -1
         gone = int(levels[e]) if e >= 0 else 0
         if e >= 0:
             problem.eliminated, problem.start, problem.levels = e, int(starts[e]), gone
-            problem.D, problem.B = room.zeros(gone + 1), room.zeros(gone + 1, size + 1 - gone)
+            problem.D = room.zeros(gone + 1)
+            if rng.random() < 0.7:
+                problem.B = room.zeros(gone + 1, size + 1 - gone)
+            else:
+                problem.N = room.zeros(gone + 1, 1 + m)
         problem.size, problem.A = size + 1 - gone, room.zeros(size + 1 - gone, size + 1 - gone)
     print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated}", flush=True)
     return "table", problem, task
+
+
+def text_levels(room: Room, most: int, texts: list[bytes]) -> TextLevelTable:
+    """Room for so many texts, of which none is known yet."""
+    size = max(1, sum(map(len, texts)))
+    slots = 1 << int(2 * most).bit_length()
+    levels = TextLevelTable(levels=0, most=most, room=size, slots_less_one=slots - 1)
+    levels.ends, levels.bytes = room.put(np.zeros(most, dtype=np.int64)), room.put(np.zeros(size, dtype=np.uint8))
+    levels.keys, levels.slots = room.put(np.zeros(slots, dtype=np.uint64)), room.put(np.zeros(slots, dtype=np.int64))
+    return levels
+
+
+def some_texts(room: Room, n: int) -> list[bytes]:
+    rng = room.rng
+    return [b"a text of some length"[: int(rng.integers(0, 22))] for _ in range(n)]
+
+
+def texts(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, n = room.rng, room.size(1, 8, 64)
+    some, wide, width = some_texts(room, n), bool(rng.random() < 0.5), int(rng.choice([1, 2, 4]))
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in some])])
+    data = np.frombuffer(b"".join(some), dtype=np.uint8)
+    problem = TextsProblem(n=n, wide=wide, size=len(data), width=width)
+    problem.offsets, problem.data = room.put(offsets.astype(np.int64 if wide else np.int32)), room.put(data)
+    if rng.random() < 0.5:
+        problem.first = int(rng.integers(0, 9))
+        problem.valid = room.put(rng.integers(0, 256, (problem.first + n + 7) // 8).astype(np.uint8))
+    most = int(rng.integers(1, 23))
+    problem.codes, problem.counts = room.put(np.zeros(n, dtype=f"int{8 * width}")), room.put(np.zeros(most, np.int64))
+    problem.levels = text_levels(room, most, sorted(set(some)))
+    print("texts", f"n={n} wide={wide} width={width} most={most}", flush=True)
+    return "texts", problem
+
+
+def csv(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, n = room.rng, room.size(1, 8, 64)
+    kinds = rng.integers(0, 4, int(rng.integers(1, 5)))
+    some, odd = some_texts(room, n), bool(rng.random() < 0.3)
+    fields = {
+        0: lambda i: some[i],
+        1: lambda i: b"%d" % (7**i % 10**11),
+        2: lambda i: b"%.4f" % i,
+        3: lambda i: some[i],
+    }
+    lines = [b",".join(fields[int(kind)](i) for kind in kinds) for i in range(n)]
+    text = b"\n".join(lines) + (b"" if rng.random() < 0.5 else b"\r\n") + (b",x" if odd else b"")
+    columns = (CsvColumn * len(kinds))()
+    for column, kind in zip(columns, kinds.tolist(), strict=True):
+        column.kind, column.valid = kind, room.put(np.zeros(n + 1, dtype=np.uint8))
+        column.values = room.put(np.zeros(n + 1, dtype=np.int32 if kind == 3 else np.int64))
+        if kind == 3:
+            levels = text_levels(room, int(rng.integers(1, 24)), sorted(set(some)))
+            room.kept.append(levels)
+            column.levels = ctypes.addressof(levels)
+    room.kept.append(columns)
+    problem = CsvProblem(size=len(text), delimiter=ord(","), count=len(kinds), room=n + 1)
+    problem.text = room.put(np.frombuffer(text, dtype=np.uint8))
+    problem.columns = ctypes.addressof(columns) if rng.random() < 0.9 else None
+    print("csv", f"n={n} kinds={kinds.tolist()} odd={odd}", flush=True)
+    return "csv", problem
 
 
 def softmax(kernels: Kernels, room: Room) -> tuple[Any, ...]:
@@ -335,6 +413,9 @@ PROBLEMS = (
     *[dense] * 8,
     *[csr] * 3,
     *[table] * 3,
+    texts,
+    csv,
+    csv,
     softmax,
     moments,
     moments,

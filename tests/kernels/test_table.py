@@ -15,7 +15,7 @@ from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.kernels import curvature as kernels
 from oddsmith.kernels import native, reference
-from oddsmith.kernels.reference import CurvatureParams
+from oddsmith.kernels.reference import CurvatureParams, RowBuffers
 from oddsmith.links import LINKS
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
@@ -32,7 +32,7 @@ def blocks(draw: Any) -> tuple[Block, CurvatureParams]:
             kinds = draw(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=3))
             parts.append(ColumnRows(tuple((5.0 * rng.random(n)).astype(kind) for kind in kinds), n))
         else:
-            levels = draw(st.integers(1, 9))
+            levels = draw(st.sampled_from([1, 2, 9, 30]))
             codes = rng.integers(-1, levels, n).astype(draw(st.sampled_from([np.int8, np.int16, np.int32])))
             x = rng.normal(size=n) if draw(st.booleans()) else None
             if draw(st.booleans()):
@@ -57,6 +57,17 @@ def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * (1.0 + np.abs(expected).max(initial=0.0)))
 
 
+def summed_apart(block: Block, at: CurvatureParams) -> Any:
+    """The Hessian whose block beside the factor eliminated is summed for some levels after the others."""
+    h = np.empty(block.n_rows)
+    found = kernels.curvature(block, replace(at, apart=True, buffers=RowBuffers(curvature=h)))[2]
+    assert isinstance(found, BorderedDiagonal)
+    B, L = kernels.cross_room(block, at, found.B), len(found.d)
+    for levels in ((0, L // 9), (L // 9, L)):  # few of the levels, and many
+        kernels.cross_block(block, h, at, levels, B[slice(*levels)])
+    return replace(found, B=B[:, :-1]).toarray()
+
+
 @pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
 @settings(max_examples=40, deadline=None)
 @given(problem=blocks())
@@ -77,6 +88,8 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
             close(g, expected[1])
             close(H if isinstance(H, np.ndarray) else H.toarray(), expected[2])
             close(longest, expected[3])
+            if eliminated is not None and kernels.can_cross(block, replace(at, eliminated=eliminated)):
+                close(summed_apart(block, replace(at, eliminated=eliminated)), expected[2])
         close(kernels.curvature_product(block, at), reference.curvature_product(dense, at))
         for found, wanted in zip(
             kernels.curvature_diagonal(block, at), reference.curvature_diagonal(dense, at), strict=True
@@ -107,3 +120,9 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int) -
     cleared[fixed, fixed] = 7.0
     close(H.with_fixed(fixed, 7.0).toarray(), cleared)
     close((H + H).plus_diagonal(unit).toarray(), 2.0 * whole + np.diag(unit))
+    # What a prior adds to the levels bounds the eigenvalues, scaled or with some coordinates fixed, too.
+    raised = H.plus_diagonal(unit)
+    for one in (raised, (raised + raised) * 0.3, raised.scaled(unit), raised.with_fixed(fixed, 7.0)):
+        least = np.linalg.eigvalsh(one.toarray())[0]
+        assert one.floor > 0.0
+        assert 0.0 < one.factor().smallest_eigenvalue <= least * (1.0 + 1e-9)

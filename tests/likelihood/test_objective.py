@@ -14,7 +14,9 @@ from oddsmith.likelihood.coordinates import Coordinates, _spread
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.separation import _Frame, margins
+from oddsmith.likelihood.table_sums import in_few_slices
 from oddsmith.priors import GaussianPrior
+from oddsmith.rows import ColumnRows, SplitRows
 
 EPS = np.finfo(float).eps
 
@@ -29,12 +31,12 @@ def test_the_rounding_of_a_gradient_grows_with_the_rows() -> None:
     assert [objective(n, 2).rounding for n in (30, 300)] == [240.0 * EPS, 2400.0 * EPS]
 
 
-@pytest.mark.parametrize(("levels", "slices"), [(100, 8), (101, 4)])
-def test_a_table_is_read_in_few_slices_where_sums_are_larger_than_rows(levels: int, slices: int) -> None:
-    """Eight numbers for each level and other weight, five of these, against 1,000 rows of four numbers."""
-    source = MemorySource(np.zeros((1000, 4)), np.zeros(1000, dtype=np.int32), 2, slice_rows=125)
-    stub: Any = SimpleNamespace(source=source, size=levels + 5)
-    assert len(FoldObjective._bordered_source(stub, levels).slices()) == slices
+@pytest.mark.parametrize(("sums", "slices"), [(0.0, 4), (399.0, 4), (401.0, 2), (1e9, 2)])
+def test_a_table_is_read_in_few_slices_where_sums_are_large(sums: float, slices: int) -> None:
+    """Four sums may take a fifth of the memory of 1,000 rows of a number; else there are two."""
+    rows = SplitRows((ColumnRows((np.zeros(1000),), 1000),))
+    source = MemorySource(rows, np.zeros(1000, dtype=np.int32), 2, slice_rows=125)
+    assert len(in_few_slices(source, sums).slices()) == slices
 
 
 @pytest.mark.parametrize("K", [2, 3])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood
+from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.problem import Problem
 from oddsmith.priors import GaussianPrior
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
@@ -42,7 +43,7 @@ def tables(draw: st.DrawFn) -> tuple[SplitRows, np.ndarray, np.ndarray | None]:
     return SplitRows(tuple(parts)), rng.integers(0, 2, n).astype(np.int32), s
 
 
-def problem(rows: object, t: np.ndarray, s: np.ndarray | None, scale: float | None, **options: object) -> Problem:
+def problem(rows: object, t: np.ndarray, s: np.ndarray | None, scale: float | None, solver: str = "auto") -> Problem:
     weight = np.bincount(t, weights=s, minlength=2).astype(np.float64)
     return Problem(
         engine=MemoryEngine(threads=1),
@@ -50,11 +51,10 @@ def problem(rows: object, t: np.ndarray, s: np.ndarray | None, scale: float | No
         prior=None if scale is None else GaussianPrior(scale),
         intercept=True,
         reference=None,
-        solver="auto",
+        solver=solver,
         tol=1e-10,
         max_iter=200,
         class_weight=weight,
-        **options,
     )
 
 
@@ -103,6 +103,73 @@ def test_maximum_likelihood_sets_the_same_columns_aside(table: object, eliminate
     size = 1.0 + np.abs(other.coef).max(initial=0.0)
     np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-8 * size)
     assert one.result.final.value == pytest.approx(other.result.final.value, rel=1e-12)
+
+
+LONG = {"one_thread_elements": 0.0, "eliminated_columns": 1, "eliminated_levels": 2, "table_sample": 0.3}
+"""Settings under which a short table is fitted as a long one is."""
+
+
+@pytest.mark.parametrize("room", [0.0, 1e9], ids=["apart", "in slices"])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(table=tables(), scale=st.sampled_from([0.3, 2.0, None]))
+def test_long_tables_reach_the_optimum_that_they_certify(table: object, scale: float | None, room: float) -> None:
+    """The gap is at least the true one, however the sample misleads; without a prior all digits are there."""
+    rows, t, s = table
+    if np.bincount(t, weights=s, minlength=2).min() <= 0:
+        return
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(policy, "POLICY", replace(policy.POLICY, **LONG, table_room=room))
+        warnings.simplefilter("ignore")
+        one = fit_likelihood(problem(rows, t, s, scale))
+    other = fit_likelihood(problem(rows.dense(), t, s, scale, solver="newton"))
+    if scale is None and not other.certificate.converged:  # separated classes have no optimum
+        return
+    assert one.certificate.converged and one.certificate.rigorous
+    best = other.result.final.value
+    assert -1e-11 * best <= one.result.final.value - best <= one.certificate.gap + 1e-11 * best
+    if scale is None:
+        size = 1.0 + np.abs(other.coef).max(initial=0.0)
+        np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-8 * size)
+
+
+def test_dependent_numbers_beside_many_levels_are_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers in large units, of which one is a sum: their prior is next to nothing, that of the levels is not.
+
+    So neither the least precision of the prior nor a bound without it is enough.
+    """
+    rng = np.random.default_rng(0)
+    n, levels = 30_000, 600
+    x, codes = rng.normal(size=(2, n)) * 1e3, rng.integers(0, levels, n).astype(np.int16)
+    few = rng.integers(0, 20, n).astype(np.int8)
+    t = ((2.0 * x[1] + x[0]) / 1e3 + rng.logistic(size=n) > 0).astype(np.int32)
+    numbers = ColumnRows((x[0], x[1], x[0] + x[1], 1e6 * rng.normal(size=n)), n)
+    rows = SplitRows((numbers, CodeRows(few, 20, dropped=0), CodeRows(codes, levels, dropped=0)))
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, one_thread_elements=0.0))
+    fit = fit_likelihood(replace(problem(rows, t, None, 1.0), tol=1e-8))
+    assert fit.certificate.converged and fit.certificate.rigorous and fit.certificate.passes <= 12
+
+
+def test_a_sample_that_misleads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sample has the labels of the other class."""
+    rng = np.random.default_rng(0)
+    n, codes = 4000, rng.integers(0, 30, 4000).astype(np.int8)
+    x = rng.normal(size=n)
+    t = (x + rng.logistic(size=n) > 0).astype(np.int32)
+    table = problem(SplitRows((ColumnRows((x,), n), CodeRows(codes, 30, dropped=0))), t, None, 1.0)
+    sample = FoldObjective.table_sample
+
+    def flipped(self: FoldObjective, rows: int, seed: int) -> tuple[FoldObjective, np.ndarray]:
+        part, kept = sample(self, rows, seed)
+        source = part.memory_source
+        return replace(part, source=replace(source, t=1 - source.t)), kept
+
+    expected = fit_likelihood(table)
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, **LONG))
+    for method in (sample, flipped):
+        monkeypatch.setattr(FoldObjective, "table_sample", method)
+        fit = fit_likelihood(table)
+        assert fit.certificate.converged
+        assert fit.result.final.value == pytest.approx(expected.result.final.value, rel=1e-10)
 
 
 def test_nested_factors_are_set_aside_as_in_r() -> None:

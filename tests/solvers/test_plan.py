@@ -259,12 +259,19 @@ def test_the_memory_of_a_plan_is_that_of_its_matrices_and_copies() -> None:
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [
-        ({"eliminated": 4036}, "L-BFGS on 327,346 rows, since the 4,036 levels of the largest factor are eliminated"),
+        (
+            {"eliminated": 4036},
+            "Newton on 27,278 rows, then Newton on 327,346 rows, since the 4,036 levels of the largest factor are",
+        ),
         (
             {"eliminated": 4036, "has_prior": False},
-            "L-BFGS on 327,346 rows, then Newton on 327,346 rows, since the 4,036 levels of the largest factor",
+            "Newton on 327,346 rows, since the 4,036 levels of the largest factor are eliminated",
         ),
-        ({"n_columns": 125}, "L-BFGS on 327,346 rows, since a Hessian of 126 weights by codes costs little"),
+        (
+            {"n_columns": 125},
+            "Newton on 27,278 rows, then Newton on 327,346 rows, since a Hessian of 126 weights by codes costs little",
+        ),
+        ({"n_columns": 125, "has_offset": True}, "Newton on 327,346 rows, since a Hessian of 126 weights by codes"),
         ({"n_columns": 125, "link": "probit"}, "Newton on 327,346 rows, since a Hessian of 126 weights by codes"),
         ({"n_columns": 9000}, "truncated Newton on 327,346 rows, since a Hessian of 9,001 weights is not formed"),
         ({"n_columns": 125, "n_classes": 3}, "L-BFGS on"),

@@ -31,6 +31,10 @@ EDGES: list[Row] = [
         *("L-BFGS 5,000", "truncated Newton 5,000"),
     ),
     ({"n_rows": 5000, "storage": "table", "elements": 4e4}, "n_columns", 399, 400, "Newton 5,000", "L-BFGS 5,000"),
+    # Few rows of many columns are combined: up to 400, with two columns for each row, and 10 million products.
+    ({"n_columns": 3000}, "n_rows", 400, 401, "Newton in the row space 400", "truncated Newton 401"),
+    ({"n_rows": 200, "n_classes": 3}, "n_columns", 399, 400, "L-BFGS 200", "Newton in the row space 200"),
+    ({"n_rows": 50}, "n_columns", 446, 447, "Newton 50", "Newton in the row space 50"),
     # A Hessian costs several gradients: from 41 weights on, and 10 million products.
     ({"n_rows": 8000, "has_offset": True}, "n_columns", 39, 40, "Newton 8,000", "L-BFGS 8,000 → Newton 8,000"),
     ({"n_columns": 49}, "n_rows", 4000, 4001, "Newton 4,000", "L-BFGS 4,001 → Newton 4,001"),
@@ -81,7 +85,7 @@ EDGES: list[Row] = [
     ),
     (
         *({"n_rows": 100_000, "n_columns": 100, "storage": "table"}, "elements", 1e6, 1.01e6),
-        *("Newton 100,000", "L-BFGS 100,000"),
+        *("Newton 100,000", "Newton 8,333 → Newton 100,000"),
     ),
     # A copy in half precision takes 256 MB at most, and 16 columns of several classes at least.
     (
@@ -132,6 +136,7 @@ COSTS: list[tuple[dict[str, Any], float, list[float], float, float]] = [
     ({"n_rows": 4000, "n_columns": 99}, 26, [25], 10.75, 0.32),
     ({"n_rows": 4000, "n_columns": 99, "n_classes": 4}, 25, [25], 9.168, 0.0288),
     ({"n_rows": 3000, "n_columns": 400}, 25, [25], 14.66, 0.0385),
+    ({"n_rows": 100, "n_columns": 2000}, 4, [3], 3.11, 0.512),
     ({"n_rows": 20_000, "n_columns": 10, "link": "probit", "has_prior": False}, 7, [7], 38.35, 0.003872),
     ({"n_rows": 100_000, "n_columns": 10}, 6, [6, 5, 3, 1], 9.37, 1.004),
     ({"n_rows": 1_000_000, "n_columns": 20}, 3, [6, 1, 3], 36.0, 9.538),
@@ -143,8 +148,8 @@ COSTS: list[tuple[dict[str, Any], float, list[float], float, float]] = [
     ({"n_rows": 1_000_000, "n_columns": 60, "sample_shows_columns": False}, 9, [6, 8], 326.7, 30.12),
     ({"n_rows": 1_000_000, "n_columns": 20, "sample_shows_columns": False}, 4, [6, 4], 96.96, 10.01),
     ({"n_rows": 300_000, "n_columns": 100_000, "storage": "sparse", "elements": 9.6e7}, 40, [40], 1286.0, 9.6),
-    (FLIGHTS, 10, [12], 101.8, 17.04),
-    ({**FLIGHTS, "has_prior": False}, 15, [12, 1], 126.0, 17.04),
+    (FLIGHTS, 4, [5, 4], 39.53, 17.04),
+    ({**FLIGHTS, "has_prior": False}, 11, [11], 95.5, 17.04),
     ({"n_rows": 50_000, "n_columns": 125, "storage": "table", "elements": 4e5}, 7, [7], 28.96, 0.5201),
     ({"n_rows": 20_000_000, "n_columns": 100, "storage": "device"}, 4, [6, 1, 1, 4], 3098.0, 485.1),
     ({"n_rows": 1_000_000, "n_columns": 768, "n_classes": 1000, "storage": "device"}, 45, [20, 40], 181_900.0, 457.8),

@@ -29,7 +29,16 @@ from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import factor_spd
-from oddsmith.solvers import diagonal_lbfgs, mixed_precision, newton, policy, progressive_batching, subsampled
+from oddsmith.rows import CodeRows, ColumnRows, SplitRows
+from oddsmith.solvers import (
+    diagonal_lbfgs,
+    mixed_precision,
+    newton,
+    policy,
+    progressive_batching,
+    subsampled,
+    table_newton,
+)
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
@@ -194,10 +203,52 @@ def curvature_is_alike(ratio: float) -> bool:
     return progressive_batching._curvature_is_alike(factor, at(1.0, [0.0, 0.0], np.diag([1.0, ratio])))
 
 
+class StoppedError(Exception):
+    """A search asks for a Hessian."""
+
+
 def gap_distance(_: float) -> list[float]:
-    """The distance by the gap (a norm of 0.1 where 0.5 · norm² may be 0.1 · 0.01), and by self-concordance."""
-    stubs: Any = [SimpleNamespace(self_concordance=rho) for rho in (0.5, 5.0)]
-    return [diagonal_lbfgs._gap_distance(stub, UNIT, 1e-2)(at(1.0, [0.1])) for stub in stubs]  # type: ignore[arg-type]
+    """The distance by the gap (a norm of 0.01 where 0.5 · norm² may be 0.1 · 0.01), and by self-concordance."""
+    stubs: Any = [SimpleNamespace(self_concordance=rho, eigenvalue_bound=lambda H: 1.0) for rho in (0.5, 5.0)]
+    return [table_newton.gap_distance(stub, at(hessian=np.eye(1)), at(1.0, [0.01]), 1e-2) for stub in stubs]
+
+
+def order_after_step(change: float) -> int:
+    """The order of the evaluation after a step that changes activations by so much; negative: for all digits."""
+
+    def evaluate(w: Any, order: int = 1) -> ObjectiveValue:
+        if w[0] != abs(change):
+            raise StoppedError(order)
+        return at(1.0, w, np.eye(1), w)
+
+    stub: Any = SimpleNamespace(evaluate=evaluate, self_concordance=1.0, passes=0)
+    with pytest.raises(StoppedError) as stopped:
+        table_newton.TableNewton(strict=change < 0).minimise(stub, np.array([abs(change)]), tol=1e-30, max_iter=9)
+    return int(stopped.value.args[0])
+
+
+def gradients_of_table(_: float) -> int:
+    """Gradients of a table after which a Hessian follows, though all steps are short."""
+    seen: list[int] = []
+
+    def evaluate(w: Any, order: int = 1) -> ObjectiveValue:
+        if order > 1 and seen:
+            raise StoppedError
+        seen.append(order)
+        return at(1e3 - len(seen), [1e-3 * 0.5 ** len(seen)], np.eye(1) if order > 1 else None, w)
+
+    stub: Any = SimpleNamespace(evaluate=evaluate, self_concordance=1.0, passes=0)
+    with pytest.raises(StoppedError):
+        table_newton.TableNewton().minimise(stub, np.array([1e-3]), tol=1e-30, max_iter=200)
+    return len(seen) - 1
+
+
+def table_objective(n: int, levels: int) -> FoldObjective:
+    """A table of four numbers and a factor of so many levels."""
+    codes, x = (np.arange(n) % levels).astype(np.int16), np.arange(n) / n
+    X = SplitRows((ColumnRows((x, x**2, x**3, x**4), n), CodeRows(codes, levels)))
+    source = MemorySource(X, (np.arange(n) % 2).astype(np.int32), 2)
+    return make_objective(problem(source, None, np.array([n / 2, n / 2]), reference=0), eliminate=True)[0]
 
 
 def distance_allowed(concordance: float, tol: float) -> float:
@@ -254,10 +305,6 @@ def products_of_bound(H: Any) -> int:
     return len(seen)
 
 
-class StoppedError(Exception):
-    """A search asks for a Hessian."""
-
-
 def gradients_before_hessian(_: float) -> int:
     """Gradients of a search that goes on well, but slowly."""
     seen: list[int] = []
@@ -271,7 +318,7 @@ def gradients_before_hessian(_: float) -> int:
     stub: Any = SimpleNamespace(evaluate=evaluate, size=100_000, shape=(1, 2), passes=0)
     stub.column_curvature = lambda: (np.eye(1), np.zeros(2))
     with pytest.raises(StoppedError):
-        diagonal_lbfgs.DiagonalLBFGS().minimise(stub, np.zeros(2), tol=1e-8, max_iter=200)
+        diagonal_lbfgs.DiagonalLBFGS().minimise(stub, np.zeros(2), tol=1e-8, max_iter=1000)
     return len(seen)
 
 
@@ -316,7 +363,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "sparse_rows_per_weight": (lambda n: has_sample(int(n)), {7990: False, 8000: True}),
     "bound_residual": (lambda size: products_of_bound(np.arange(1.0, size + 1.0)), {40: 20, 60: 24, 80: 28, 100: 31}),
     "bound_products": (lambda size: products_of_bound(np.geomspace(1.0, 1e12, int(size))), {1200: 500}),
-    "diagonal_iterations": (gradients_before_hessian, {0: 41}),
+    "diagonal_iterations": (gradients_before_hessian, {0: 101}),
     "cg_products": (products, {1e-9: 250}),
     "far_factor": (lambda mean: _is_far(np.tile([-1.0, 1.0], 9) + mean), {990.0: False, 1010.0: True}),
     "sample_iterations": (sample_search, {0: 42}),
@@ -346,7 +393,14 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "misleading": (misleads, {1.45: False, 1.55: True}),
     "batch_gradient": (gradient_is_alike, {7.9: True, 8.1: False}),
     "batch_curvature": (curvature_is_alike, {0.24: False, 0.26: True, 3.9: True, 4.1: False}),
-    "certificate_margin": (gap_distance, {0: [close_to(2.2360680), close_to(5.0)]}),
+    "certificate_margin": (gap_distance, {0: [close_to(0.22360680), close_to(0.5)]}),
+    "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
+    "table_steps": (gradients_of_table, {0: 6}),
+    "table_room": (lambda levels: table_objective(20_000, int(levels))._crosses, {1690: False, 1710: True}),
+    "table_slice_rows": (
+        lambda n: len(table_objective(int(n), 3)._hessian_source.slices()),
+        {5 * 65_536 - 1: 4, 5 * 65_536: 5},
+    ),
     "polish_distance": (lambda rho: distance_allowed(rho, 1e-8), {1e12: 1e-6, 1e-4: 1e-3}),
     "polish_margin": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),
     "polish_tolerance": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),
@@ -384,7 +438,8 @@ TRACES = {
     "near_objective": ("sparse rows, wide prior",),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
-ELSEWHERE |= {"device_certificate_rows", "device_sampling_error", "device_contraction", "device_shifts"}  # PyTorch
+ELSEWHERE |= {"device_certificate_rows", "device_certificate_margin", "device_sampling_error", "device_known_error"}
+ELSEWHERE |= {"device_contraction", "device_shifts"}  # as those above: PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",

@@ -14,7 +14,6 @@ from oddsmith.solvers import Gradient, Newton, newton_raphson
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.certificate import InverseBound, gap_bound
 from oddsmith.solvers.constrained import _falls_no_more, minimise
-from oddsmith.solvers.diagonal_lbfgs import _last_step_distance
 from oddsmith.solvers.general import gradient_descent
 from oddsmith.solvers.gradient import _descend
 from oddsmith.solvers.lbfgs import lbfgs
@@ -22,6 +21,7 @@ from oddsmith.solvers.newton import looks_separated, stalled, unchecked_newton_s
 from oddsmith.solvers.plan import Facts, Machine, plan_for
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.subsampled import oas_shrinkage
+from oddsmith.solvers.table_newton import last_step_distance
 
 
 @pytest.mark.parametrize(("jump", "evaluations"), [(8, 9), (9, 10)])
@@ -220,11 +220,10 @@ def test_rounding_is_added_to_what_a_newton_step_leaves() -> None:
 @pytest.mark.parametrize(("concordance", "expected"), [(1.0, 2.0), (np.inf, 1e-4)])
 def test_the_distance_from_a_last_newton_step(concordance: float, expected: float) -> None:
     """Twice the change of an activation over 1e-9; where nothing bounds that, the decrement over 1e-5."""
-    unit: Any = SimpleNamespace(solve=lambda g: g + 0.0)
     stub: Any = SimpleNamespace(self_concordance=concordance)
-    e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=np.array([1e-9]))
-    assert _last_step_distance(stub, unit, 1e-8)(e) == pytest.approx(expected)
-    assert _last_step_distance(stub, unit, 1.0)(e) == pytest.approx(1e-7)  # there Newton's method takes no step
+    e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=np.array([1e-9]), hessian=np.eye(1))
+    assert last_step_distance(stub, e, e, 1e-8) == pytest.approx(expected)
+    assert last_step_distance(stub, e, e, 1.0) == pytest.approx(1e-7)  # there Newton's method takes no step
 
 
 @pytest.mark.parametrize(("rise", "evaluations"), [(7.0, 6), (9.5, 31)])

@@ -16,8 +16,8 @@ from tests.traces import Fit, fit, rows, under, write
 
 from oddsmith import GaussianPrior
 from oddsmith.solvers import SGD, Gradient
-from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
+from oddsmith.solvers.table_newton import TableNewton
 
 PLACE = Path(__file__).with_name("traces.json")
 
@@ -150,11 +150,9 @@ FITS: dict[str, Fit] = {
     "subsample asked for, no polish": lambda: fit(
         rows(6000, 60, along=0.5, size=2.0), solver=SubsampledQuasiNewton(polish=False)
     ),
-    "Hessian first": lambda: fit(
-        rows(2000, 30, along=0.9, size=2.0), solver=DiagonalLBFGS(final_hessian=False, hessian_passes=8.0)
-    ),
+    "Hessian first": lambda: fit(rows(2000, 30, along=0.9, size=2.0), solver=TableNewton()),
     "Hessian first, all digits": lambda: fit(
-        rows(2000, 30, along=0.9, size=2.0), None, solver=DiagonalLBFGS(hessian_passes=8.0)
+        rows(2000, 30, along=0.9, size=2.0), None, solver=TableNewton(strict=True)
     ),
 }
 

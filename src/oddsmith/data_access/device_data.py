@@ -122,11 +122,12 @@ def read_labels(y: Any, device: Any) -> tuple[Labels, Tensor, Array]:
     if labels is not None and not labels.dtype.is_floating_point and not labels.dtype.is_complex and labels.ndim == 1:
         labels = labels.to(device)
         whole = labels.to(torch.int64) if labels.dtype == torch.bool else labels
-        least, most = (int(v) for v in torch.stack(torch.aminmax(whole)).tolist())
+        ends, total = torch.aminmax(whole), whole.sum(dtype=torch.int64)
+        least, most, total = torch.stack([*(end.to(torch.int64) for end in ends), total]).tolist()
         kind = bool if labels.dtype == torch.bool else np.int64
         if most == least + 1:  # every label is one of two: no table is needed
-            t = (whole != least).to(torch.uint8)
-            ones = int(t.sum(dtype=torch.int64))
+            ones = total - least * len(whole)
+            t = (whole != least).view(torch.uint8)
             return np.array([least, most]).astype(kind), t, np.array([len(t) - ones, ones], dtype=np.float64)
         if most - least < TABLE:
             places = (whole - least).to(torch.int32)

@@ -222,7 +222,8 @@ def _read_codes(parts: Wrapped, roles: Roles) -> Wrapped:
     if not isinstance(files, FileParts):
         return parts
     formatted = dict(roles.formats)  # their text is read as numbers or dates
-    return replace(parts, parts=files.with_codes([name for name in roles.features or () if name not in formatted]))
+    names = (*(roles.features or ()), *filter(None, (roles.y,)))
+    return replace(parts, parts=files.with_codes([name for name in names if name not in formatted]))
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:

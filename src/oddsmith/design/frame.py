@@ -31,6 +31,7 @@ from oddsmith.design import inputs
 from oddsmith.design.input_errors import explain_rows, unreadable
 from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.kernels.texts import TextBuffers, TextCodes, encode_texts
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import check_codes
@@ -86,6 +87,8 @@ class TextLevels(Sequence[Any]):
 class Coded:
     """A column as codes of its levels, −1 for missing values. ``ordered``: the levels have a declared order.
 
+    ``counts`` are the rows without a level, then those of each level, if they are known.
+
     >>> coded = code(pa.array(["b", None, "a", "b"]))
     >>> coded.levels, coded.codes.tolist(), coded.ordered
     (('b', 'a'), [0, -1, 1, 0], False)
@@ -94,6 +97,7 @@ class Coded:
     levels: Sequence[Any]
     codes: npt.NDArray[np.signedinteger[Any]]
     ordered: bool = False
+    counts: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,10 @@ def is_plain(table: nw.DataFrame[Any]) -> bool:
 def code(array: pa.Array) -> Coded:
     """Return the codes of an Arrow array; levels that are missing values count as missing."""
     if not isinstance(array, pa.DictionaryArray):
+        if is_.is_string(array.type) or is_.is_large_string(array.type):
+            found = encode_texts(text_buffers(array))
+            if found is not None:
+                return _coded_texts(found, array.type)
         array = array.dictionary_encode()
     indices = array.indices
     if not pa.types.is_signed_integer(indices.type) or pa.types.is_int64(indices.type):
@@ -226,6 +234,34 @@ def code(array: pa.Array) -> Coded:
     if place != list(range(len(levels))):
         codes = np.array([*place, -1], dtype=codes.dtype)[codes]
     return Coded(tuple(kept), codes, ordered)
+
+
+def text_buffers(array: pa.Array) -> TextBuffers:
+    """Return where the texts of an Arrow array of strings lie.
+
+    >>> text_buffers(pa.array(["a", "bc"])).offsets.tolist()
+    [0, 1, 3]
+    """
+    valid, offsets, data = array.buffers()
+    kind, n, first = np.int64 if is_.is_large_string(array.type) else np.int32, len(array), array.offset
+    none = np.zeros(first + 1, dtype=kind)  # an array without rows may lack its buffers
+    return TextBuffers(
+        n=n,
+        offsets=(none if offsets is None or not offsets.size else np.frombuffer(offsets, kind))[first : first + n + 1],
+        data=np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, np.uint8),
+        valid=None if valid is None or not array.null_count else np.frombuffer(valid, np.uint8),
+        first=first,
+    )
+
+
+def _coded_texts(found: TextCodes, type_: pa.DataType) -> Coded:
+    offsets = np.concatenate([[0], found.ends]).astype(np.int64 if is_.is_large_string(type_) else np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(found.data)]
+    levels = pa.Array.from_buffers(type_, len(found.ends), buffers)
+    counts = np.concatenate([[found.missing], found.counts])
+    return Coded(
+        TextLevels(levels) if len(levels) >= MANY_TEXTS else tuple(levels.to_pylist()), found.codes, counts=counts
+    )
 
 
 def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:

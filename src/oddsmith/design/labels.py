@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 from oddsmith.design.frame import arrow_array, code
 from oddsmith.design.input_errors import unlabelled
 from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
-from oddsmith.design.levels import few
+from oddsmith.design.levels import few, level_weights
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.protocols import Indices, Labels
 
@@ -44,9 +44,10 @@ def code_labels(values: object) -> tuple[Labels, Codes]:
         labels = np.asarray(as_array(series))
         return read_some_labels(labels, len(labels))
     coded = code(arrow_array(series))
-    if (coded.codes < 0).any():
+    counts = level_weights(coded.codes, len(coded.levels), None) if coded.counts is None else coded.counts
+    if counts[0]:
         raise unlabelled("missing values", coded.codes < 0)
-    found, classes = np.unique(coded.codes), np.array(coded.levels, dtype=object)
+    found, classes = np.flatnonzero(counts[1:]), np.array(coded.levels, dtype=object)
     order = found[np.argsort(classes[found])]
     rank = np.zeros(len(classes), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

@@ -22,7 +22,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
-CHUNK_ROWS = 1 << 20
+CHUNK_ROWS = 1 << 17
 KEPT_DICTIONARIES = 2
 MISSING = "missing"  # Name of the level of missing values.
 
@@ -130,7 +130,7 @@ def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels:
     if levels:
         coded = frame.coded(name)
         n = len(coded.levels)
-        counts = level_weights(coded.codes, n, s)
+        counts = level_weights(coded.codes, n, s) if s is not None or coded.counts is None else coded.counts + 0.0
         if isinstance(coded.levels, TextLevels) and not coded.ordered:
             texts = pa.table({"level": coded.levels.array, "weight": counts[1:]})
             observed = float(counts[1:].sum())

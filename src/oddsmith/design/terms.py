@@ -52,6 +52,8 @@ class Term:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
+        if len(self.factors) == 1:
+            return self.factors[0].names
         combinations = product(*(factor.names for factor in reversed(self.factors)))
         return tuple(":".join(reversed(names)) for names in combinations)
 

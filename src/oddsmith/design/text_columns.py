@@ -163,7 +163,8 @@ def _as_arrow(column: nw.Series[Any]) -> Any:
     try:
         array = column.to_arrow()
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        return array.cast(pa.string())
+        plain = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+        return array if plain else array.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # texts beside other objects: whoever reads them says so
         return None
 

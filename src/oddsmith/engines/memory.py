@@ -136,6 +136,8 @@ class MemorySource:
         step = self.slice_rows or max(
             512, min(most, n * each if n * each <= SMALL_BYTES else -(-n * each // 8)) // each
         )
+        if isinstance(self.X, SplitRows) and self.slice_rows is None:
+            step = max(step, min(most // each, -(-n // 8)))  # eight slices, not nine
         # Equal slices, so that the last one is not a sliver, and as many for each of two, four or eight threads.
         count = max(1, -(-n // step))
         if self.slice_rows is None and count > 4:

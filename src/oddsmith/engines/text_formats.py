@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -202,7 +203,9 @@ def sample_texts(column: pa.Array | pa.ChunkedArray) -> Counter[str]:
     parts = [column.slice(0, HEAD_ROWS)]
     if n > HEAD_ROWS:
         parts += [column.slice(HEAD_ROWS + k * (n - HEAD_ROWS) // SPREAD, SPREAD_ROWS) for k in range(SPREAD)]
-    return Counter(text for part in parts for text in part.to_pylist() if text is not None)
+    texts = Counter(chain.from_iterable(part.to_pylist() for part in parts))
+    texts.pop(None, None)
+    return texts
 
 
 def decimal_sign(texts: Sequence[str]) -> str | None:

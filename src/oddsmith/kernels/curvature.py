@@ -62,6 +62,32 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     return value, g, sums[size:].reshape(size, size) if hessian else None, longest
 
 
+def can_cross(block: Block, at: CurvatureParams) -> bool:
+    """Whether `cross_block` sums over such rows."""
+    kernels = _kernels(block, at)
+    return kernels is not None and isinstance(block.Phi, SplitRows) and at.link is None and at.eliminated is not None
+
+
+def cross_room(block: Block, at: CurvatureParams, N: Array) -> Array:
+    """Return room for the block between the factor eliminated and all else, with the columns ``N`` of a pass apart.
+
+    There is a column more than there are, of what has none.
+    """
+    kernels = native.kernels()
+    assert kernels is not None and at.eliminated is not None
+    return table.TableKernel(kernels, table.Layout.of(block), at.center).cross_room(at.eliminated, N)
+
+
+def cross_block(block: Block, h: Array, at: CurvatureParams, levels: tuple[int, int], B: Array) -> None:
+    """Sum the block of the Hessian between some ``levels`` of the factor eliminated and all other factors into ``B``.
+
+    ``h`` are the curvatures of the rows, which a pass with ``at.apart`` has written.
+    """
+    kernels = native.kernels()
+    assert kernels is not None and at.eliminated is not None
+    table.TableKernel(kernels, table.Layout.of(block), at.center).add_cross(h, at.eliminated, levels, B)
+
+
 def curvature_product(block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_product`, with the curvatures of CSR rows if they are known."""
     block = _in_parts(block)

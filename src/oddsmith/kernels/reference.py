@@ -48,7 +48,8 @@ class CurvatureParams:
     direction of a Hessian product (`curvature_product` only). With ``inverse`` the longest row is found on the way,
     ``max_n Σ_j inverse_j z_nj²``. Compiled kernels write and read ``buffers``. ``link`` is that of two classes, None
     for the logit; with ``expected`` the curvature is that expected under the model. ``eliminated`` are the columns
-    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal.
+    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal. With ``apart``, which only
+    some kernels know, the block between that factor and all else has the columns of the intercept and numbers alone.
     """
 
     W: Array
@@ -62,6 +63,7 @@ class CurvatureParams:
     expected: bool = False
     buffers: RowBuffers | None = None
     eliminated: tuple[int, int] | None = None
+    apart: bool = False
 
     @property
     def size(self) -> tuple[int, int]:

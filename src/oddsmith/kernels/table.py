@@ -17,7 +17,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS = range(4)
+LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, CROSS = range(5)
 """The tasks of the kernel."""
 KINDS = {
     np.dtype(kind): number
@@ -67,15 +67,17 @@ class Layout:
         )
         pointers = tuple(np.array([address(one) or 0 for one in some], dtype=np.uint64) for some in parts)
         kinds = tuple(np.array([KINDS[one.dtype] for one in some], dtype=np.int64) for some in parts[:2])
+        levels = np.array([factor.levels for factor in factors], dtype=np.int64)
         at = np.array(columns, dtype=np.int64) + 1
         t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
         problem = TableProblem(n=block.n_rows, m=len(numbers), f=len(factors), numbers=address(at), eliminated=-1)
         problem.columns, problem.codes, problem.values, problem.places = map(address, pointers)
         problem.column_kinds, problem.code_kinds = map(address, kinds)
+        problem.code_levels = address(levels)
         problem.t, problem.s = address(t), address(s)
         problem.offset = None if offset is None or offset.shape[1] > 1 else address(offset)
         problem.start = size + 1  # of no factor
-        arrays = (parts, pointers, kinds, at, t, s, offset)
+        arrays = (parts, pointers, kinds, levels, at, t, s, offset)
         layout = cls(problem=problem, size=size, columns=at - 1, ranges=tuple(ranges), arrays=arrays)
         block.addresses.append(layout)
         return layout
@@ -87,6 +89,11 @@ class Layout:
     def zeros(self) -> Array:
         """Return room for sums of the intercept and the columns."""
         return np.zeros(self.size + 1)
+
+    def eliminating(self, columns: tuple[int, int]) -> dict[str, npt.NDArray[Any] | int | None]:
+        """Return the fields of a problem in which the factor of the given ``columns`` is eliminated."""
+        first, last = columns
+        return {"eliminated": self.ranges.index(columns), "start": 1 + first, "levels": last - first}
 
 
 def _places(factor: CodeRows, first: int, nowhere: int) -> npt.NDArray[np.int32]:
@@ -141,10 +148,26 @@ class TableKernel:
         self.run(GIVEN, rows=np.ascontiguousarray(h), **room.fields())
         return room.result()
 
+    def cross_room(self, columns: tuple[int, int], N: Array) -> Array:
+        """Return room for the block between the factor of some ``columns`` and all else, with those of the numbers.
+
+        There is a column more than there are, of what has none.
+        """
+        first, last = columns
+        B = np.zeros((last - first, self.layout.size + 1 - (last - first)))
+        at = self.layout.columns
+        B[:, 0], B[:, 1 + np.where(at < first, at, at - (last - first))] = N[:, 0], N[:, 1:]
+        return B
+
+    def add_cross(self, h: Array, columns: tuple[int, int], levels: tuple[int, int], B: Array) -> None:
+        """Add the block between some ``levels`` of a factor and all others to ``B``, of rows of curvature ``h``."""
+        fields = self.layout.eliminating(columns)
+        self.run(CROSS, rows=h, size=B.shape[1], B=B, from_=levels[0], to=levels[1], **fields)
+
     def logistic(self, at: CurvatureParams, h: Array | None) -> Sums:
         """Return the sums of two classes in one pass, and fill the curvatures ``h`` of the rows if they are given."""
         layout, g = self.layout, self.layout.zeros()
-        room = HessianRoom.of(layout, at.eliminated) if at.order >= 2 else None
+        room = HessianRoom.of(layout, at.eliminated, apart=at.apart) if at.order >= 2 else None
         inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
         fields = {} if room is None else room.fields()
         w = layout.weights(at.W[0], float(at.b[0]))
@@ -166,32 +189,36 @@ class TableKernel:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HessianRoom:
-    """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these."""
+    """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these.
+
+    ``N`` takes the place of ``B``: the columns of the intercept and of the numbers alone.
+    """
 
     layout: Layout
     eliminated: tuple[int, int] | None
     A: Array
     D: Array | None = None
     B: Array | None = None
+    N: Array | None = None
 
     @classmethod
-    def of(cls, layout: Layout, columns: tuple[int, int] | None) -> HessianRoom:
-        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated."""
+    def of(cls, layout: Layout, columns: tuple[int, int] | None, *, apart: bool = False) -> HessianRoom:
+        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated; ``apart``: with N."""
         levels = 0 if columns is None else columns[1] - columns[0]
         size = layout.size + 1 - levels
         if columns is None:
             return cls(layout=layout, eliminated=None, A=np.zeros((size, size)))
-        D, B = np.zeros(levels + 1), np.zeros((levels + 1, size))
-        return cls(layout=layout, eliminated=columns, A=np.zeros((size, size)), D=D, B=B)
+        D, A = np.zeros(levels + 1), np.zeros((size, size))
+        if apart:
+            return cls(layout=layout, eliminated=columns, A=A, D=D, N=np.zeros((levels + 1, 1 + len(layout.columns))))
+        return cls(layout=layout, eliminated=columns, A=A, D=D, B=np.zeros((levels + 1, size)))
 
     def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
         """Return the fields of a problem."""
         fields: dict[str, npt.NDArray[Any] | int | None] = {"A": self.A, "size": len(self.A)}
         if self.eliminated is None:
             return fields
-        first, last = self.eliminated
-        which = self.layout.ranges.index(self.eliminated)
-        return {**fields, "eliminated": which, "start": 1 + first, "levels": last - first, "D": self.D, "B": self.B}
+        return {**fields, **self.layout.eliminating(self.eliminated), "D": self.D, "B": self.B, "N": self.N}
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
@@ -200,8 +227,11 @@ class HessianRoom:
         A[np.diag_indices_from(A)] = once.diagonal()
         if self.eliminated is None:
             return A
-        assert self.D is not None and self.B is not None
-        return BorderedDiagonal(A=A, B=self.B[:-1, :-1], d=self.D[:-1], start=1 + self.eliminated[0])
+        assert self.D is not None
+        both = self.B[:, :-1] if self.B is not None else self.N
+        assert both is not None
+        B = both[:-1]
+        return BorderedDiagonal(A=A, B=B, d=self.D[:-1], start=1 + self.eliminated[0])
 
 
 def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -258,7 +288,9 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
         cross, diagonal = table.sums_of(h, squares=True)
         return diagonal[None], cross[None]
     if C == 1 and at.link is None:
-        return curvature_diagonal(kernels, block, at, table.curvatures(at))
+        flat = not (at.W.any() or at.b.any() or block.offset is not None)  # then every row has the curvature 1/4
+        h = _weighted(np.full(block.n_rows, 0.25), block.s) if flat else table.curvatures(at)
+        return curvature_diagonal(kernels, block, at, h)
     losses = _losses(table, block, at)
     sums = [table.sums_of(_weighted(losses.curvature(k, k), block.s), squares=True) for k in range(C)]
     return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg, sparse
 
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of, is_device_source
 from oddsmith.engines.memory import in_slices
 from oddsmith.numerics import EPS, Array
+from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
@@ -116,9 +118,7 @@ def find_coordinates(
         return Coordinates(center=center, scale=scale, contrast=contrast, from_sample=True)
     M = source.shape.M
     if source.form is not None:
-        center, scale = _spread(*_table_moments(engine, source, source.form), centred)
-        center[source.form.factor_columns] = 0.0  # so that a row has one entry in them
-        return Coordinates(center=center, scale=scale, contrast=contrast)
+        return _table_coordinates(engine, source, source.form, contrast, centred)
     if is_large(source) and source.is_sparse and M > policy.POLICY.largest_hessian:
         # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
         return Coordinates(center=np.zeros(M), scale=np.ones(M), contrast=contrast)
@@ -169,6 +169,41 @@ def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
         source = in_slices(source, 1) if source.size <= policy.POLICY.one_thread_elements else source
     moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
     return moments.mean[0], moments.scatter[0] / moments.weight[0]
+
+
+def _table_coordinates(
+    engine: Engine, source: AnySource, form: TableForm, contrast: Array, centred: bool
+) -> Coordinates:
+    """Return the coordinates of a table: numbers centred and scaled, factors as they are.
+
+    So a row has one entry in the columns of a factor. Of several classes these are scaled, too: the preconditioner of
+    gradients expects unit spread.
+    """
+    factors, M, binary = form.factor_columns, form.M, len(contrast) == 2
+    if binary and factors.all():
+        return Coordinates(center=np.zeros(M), scale=np.ones(M), contrast=contrast)
+    if binary and isinstance(source, MemorySource):
+        rows, form = _numbers_alone(source.X)
+        mean, spread = _spread(*_table_moments(engine, replace(source, X=rows), form), centred)
+        return Coordinates(center=_among(~factors, mean, 0.0), scale=_among(~factors, spread, 1.0), contrast=contrast)
+    center, scale = _spread(*_table_moments(engine, source, form), centred)
+    center[factors] = 0.0
+    if binary:
+        scale[factors] = 1.0
+    return Coordinates(center=center, scale=scale, contrast=contrast)
+
+
+def _numbers_alone(rows: SplitRows) -> tuple[SplitRows, TableForm]:
+    """Return the rows without their factors."""
+    numbers = SplitRows(tuple(part for part in rows.parts if not isinstance(part, CodeRows)))
+    return numbers, numbers.form
+
+
+def _among(inside: npt.NDArray[np.bool_], values: Array, others: float) -> Array:
+    """Return values in the places ``inside``, and ``others`` in all others."""
+    all_ = np.full(len(inside), others)
+    all_[inside] = values
+    return all_
 
 
 def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[Array, Array]:

@@ -22,16 +22,14 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     The mean is rounded to float32, in which a column less its mean is exact.
     """
     settings = policy.POLICY
-    part = source.take(settings.coordinate_rows, seed=2)
-    many = source.n_rows > 4 * settings.coordinate_rows and not source.weighted
-    if many:
-        X = part.X.to(torch.float64)
-        seen = (X != X[:33].median(dim=0).values).sum(dim=0)
-        variance, mean = torch.var_mean(X, dim=0, correction=0)
-        found = torch.stack([mean, variance, seen]).cpu().numpy()
-        if (found[2] >= settings.shown_rows).all():
-            return _rounded(found[0]), found[1]
-    total, mean, square = 0.0, part.X[:1].to(torch.float64).mean(dim=0), None
+    part = source.X[source.spread(settings.coordinate_rows, seed=2)].to(source.device)
+    if source.n_rows > 4 * settings.coordinate_rows and not source.weighted:
+        X = part.to(torch.float64)
+        found = torch.stack([*torch.var_mean(X, dim=0, correction=0), *torch.aminmax(X, dim=0)]).cpu().numpy()
+        rows = settings.shown_rows
+        if _surely_shown(found, len(X), rows) or bool(((X != X[:33].median(dim=0).values).sum(dim=0) >= rows).all()):
+            return _rounded(found[1]), found[0]
+    total, mean, square = 0.0, part[:1].to(torch.float64).mean(dim=0), None
     near = mean.clone()
     sums = torch.zeros((2, len(near)), dtype=torch.float64, device=source.device)
     for block in source.blocks():
@@ -46,6 +44,22 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     mean, square = near + shift, sums[1] / total - shift**2
     found = torch.stack([mean, square.clamp(min=0.0)]).cpu().numpy()
     return _rounded(found[0]), found[1]
+
+
+def _surely_shown(found: Array, n: int, rows: int) -> bool:
+    """Whether, for sure, at least so many of n numbers of each column differ from its commonest one.
+
+    Were they fewer, the farthest of them would be nearly √(n / rows) standard deviations from the mean. ``found`` is
+    the variance, the mean, the least and the largest number of each column.
+
+    >>> _surely_shown(np.array([[1.0], [0.0], [-3.0], [4.0]]), 4000, 8)
+    True
+    >>> _surely_shown(np.array([[0.1], [0.0], [0.0], [20.0]]), 4000, 8)
+    False
+    """
+    variance, mean, least, most = found
+    far = np.maximum(most - mean, mean - least)
+    return bool((far < (1.0 - rows / n) * np.sqrt(variance * n / rows)).all())
 
 
 def _rounded(mean: Array) -> Array:

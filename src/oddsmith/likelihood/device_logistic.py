@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.gpu import DeviceBlock, DeviceSource
-from oddsmith.kernels.device.logistic import logistic_sums
-from oddsmith.kernels.device.tensors import chunks, summed_product
+from oddsmith.kernels.device.logistic import logistic_sums, take_off_center
+from oddsmith.kernels.device.tensors import TensorGram, chunks
 from oddsmith.likelihood.objective import ObjectiveState
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
@@ -23,8 +23,23 @@ from oddsmith.solvers.tensor_factor import AnyFactor, SmallFactor, TensorFactor
 
 NEAR_CENTER = 8.0
 """How far, in units of their spread, columns may be from zero so that their centre is taken off sums, not rows."""
-GRAM_BYTES = 1 << 27
-"""Rows of a chunk on the way to a Hessian."""
+GRAM_BYTES = (1 << 27, 1 << 28)
+"""Rows of a chunk on the way to a Hessian, at least and at most: between these, a tenth of all rows."""
+
+
+class Begun(NamedTuple):
+    """An evaluation that the device works on: where, penalty and its gradient, the vectors there, the sums to come.
+
+    Of many weights, the gradient is computed there, too.
+    """
+
+    x: Array
+    penalty: float
+    slope: Array
+    at: Tensor
+    sums: Any = None
+    gradient: Any = None
+    centred: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +73,12 @@ class DeviceLogistic:
         """Where sums are computed."""
         return self.source.device
 
+    def walk(self, x: Array) -> Any:
+        """Return a walk from a point, whose steps on subsamples the device takes by itself; None if it cannot."""
+        from oddsmith.likelihood.device_walk import DeviceWalk
+
+        return DeviceWalk.from_point(self, x)
+
     def subsample(self, rows: int, seed: int) -> DeviceLogistic:
         """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
         return self._over(self.source.subsample(rows, seed))
@@ -77,38 +98,66 @@ class DeviceLogistic:
 
     def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives: one pass, in float64 or float32."""
-        longest, at, sums = self.state.max_row_norm2 is None, self._upload(x), None
+        return self.end(self.begin(x, exact=exact), factor)
+
+    def begin(self, x: Array, at: Tensor | None = None, *, exact: bool = False) -> Begun:
+        """Let the device evaluate value and gradient; nothing waits for it. ``at`` is the point there, if it has it."""
+        here = self._upload(x) if at is None else Begun(x, 0.0, x, at)
+        longest, sums = self.state.max_row_norm2 is None, None
         for block in self.source.blocks():
-            sums = _added(sums, self._sums(block, at, exact=exact, longest=longest))
+            part = self._sums(block, here.at, exact=exact, longest=longest)
+            sums = part if sums is None else _added(sums, part)
         self.state.passes += 1
-        return self._fetch(x, at, sums, factor)
+        return self._begun(here, sums, centred=self.centred)
+
+    def _begun(self, here: Begun, sums: Tensor, *, centred: bool) -> Begun:
+        """Return an evaluation whose sums the device computes, of many weights with the gradient that they give."""
+        P, g = self.size, None
+        if not self.few:
+            center, _, slope, factors = here.at[P + 1 :].split([P - 1, P - 1, P, P])
+            g = torch.addcmul(slope, sums[2:], factors)
+            if not centred:
+                g[1:].addcmul_(center * factors[1:], sums[2], value=-1.0)
+        return here._replace(sums=sums, gradient=g, centred=centred)
+
+    def end(self, begun: Begun, factor: AnyFactor) -> tuple[ObjectiveValue, Array]:
+        """Return value and gradient, and the step that a factor gives; NaN if that is not of a definite matrix."""
+        P = self.size
+        if isinstance(factor, SmallFactor):
+            e = self._evaluation(begun, begun.sums.cpu().numpy())
+            return e, factor.solve(e.gradient)
+        numbers = torch.cat([begun.sums, factor.solve(begun.gradient), factor.info]).cpu().numpy()
+        step = numbers[P + 2 : -1] if numbers[-1] == 0.0 else np.full(P, np.nan)
+        return self._evaluation(begun, numbers[: P + 2]), step
 
     def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, which is in half precision.
 
         The step is NaN where the Hessian is not positive definite.
         """
-        at = self._upload(x)
-        sums, H = self._hessian(at, exact=False)
-        if self.few:
-            numbers = torch.cat([sums, H.ravel()]).cpu().numpy()
-            small = SmallFactor.of(self._complete(numbers[len(sums) :].reshape(H.shape)))
-            return *self._evaluation(x, numbers[: len(sums)], small), small
-        factor = TensorFactor.of(self._complete_there(H))
-        return *self._fetch(x, at, sums, factor), factor
+        here = self._upload(x)
+        sums, H = self._hessian(here.at, exact=False)
+        factor = SmallFactor.of(self._complete(H.cpu().numpy())) if self.few else self._factor(H)
+        return *self.end(self._begun(here, sums, centred=True), factor), factor
 
-    def lower_hessian(self, x: Array) -> Array | Tensor:
-        """Return a lower bound of the Hessian of all rows, in float64: each of these counts once, the prior in full."""
+    def lower_hessian(self, x: Array) -> Tensor:
+        """Return a lower bound of the Hessian of all rows, in float64: each of these counts once, the prior in full.
+
+        Nothing waits for it.
+        """
         once = replace(self, fraction=1.0)
-        H = once._hessian(self._upload(x), exact=True)[1]
-        return once._complete(H.cpu().numpy()) if self.few else once._complete_there(H)
+        return once._complete_there(once._hessian(once._upload(x).at, exact=True)[1])
+
+    def _factor(self, gram: Tensor) -> TensorFactor:
+        return TensorFactor.of(self._complete_there(gram))
 
     def _complete(self, gram: Array) -> Array:
         """Return the Hessian of rows whose Gram matrix is given, the intercept last, in memory."""
-        P, M = self.size, self.size - 1
+        P, M, each = self.size, self.size - 1, 1.0 / self.fraction
         H = np.empty((P, P))
-        H[0, 0], H[0, 1:], H[1:, 0], H[1:, 1:] = gram[M, M], gram[M, :M], gram[M, :M], gram[:M, :M]
-        H /= self.fraction
+        np.multiply(gram[:M, :M], each, out=H[1:, 1:])
+        H[0, 0], H[0, 1:] = gram[M, M] * each, gram[M, :M] * each
+        H[1:, 0] = H[0, 1:]
         if self.penalty is not None:
             self.penalty.add_to(H, 1, P)
         if not self.free.all():
@@ -126,20 +175,25 @@ class DeviceLogistic:
         return H
 
     def to_device(self, values: Array) -> Tensor:
-        """Return a vector on the device."""
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+        """Return a vector on the device; nothing waits for it."""
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
 
-    def _upload(self, x: Array) -> Tensor:
-        """Return weights in user units, and vectors that turn sums into a gradient, by one copy to the device."""
-        inverse = 1.0 / self.scale
-        w = x[1:] * inverse
-        b = [x[0], x[0] - w @ self.center]
-        return self.to_device(np.concatenate([b, w, self.center, inverse, *self._slope(x)]))
+    def _upload(self, x: Array) -> Begun:
+        """Copy weights in user units, and vectors that turn sums into a gradient, to the device at once."""
+        P, at = self.size, self._vectors.copy()
+        value, slope = (0.0, np.zeros(P)) if self.penalty is None else self.penalty.at(x[None])
+        slope = self.free * slope.ravel()
+        w = np.multiply(x[1:], at[2 * P : 3 * P - 1], out=at[2 : P + 1])
+        at[0], at[1] = x[0], x[0] - w @ self.center
+        at[-2 * P : -P] = slope
+        return Begun(x, value, slope, self.to_device(at))
 
-    def _slope(self, x: Array) -> tuple[Array, Array]:
-        """Return the gradient of the penalty, and the factors that sums are multiplied by."""
-        slope = 0.0 if self.penalty is None else self.penalty.at(x[None])[1][0]
-        return self.free * slope, np.append(1.0, 1.0 / self.scale) * self.free / self.fraction
+    @cached_property
+    def _vectors(self) -> Array:
+        """Intercepts and weights (zero here), centre, inverse scale, the penalty's gradient (zero here) and factors."""
+        P, inverse = self.size, 1.0 / self.scale
+        factors = np.append(1.0, inverse) * self.free / self.fraction
+        return np.concatenate([np.zeros(P + 1), self.center, inverse, np.zeros(P), factors])
 
     @cached_property
     def centred(self) -> bool:
@@ -147,46 +201,37 @@ class DeviceLogistic:
         return bool((np.abs(self.center) > NEAR_CENTER * self.scale).any())
 
     def _sums(self, block: DeviceBlock, at: Tensor, *, exact: bool, longest: bool = False, B: Any = None) -> Tensor:
-        M, centred = self.size - 1, self.centred or B is not None
-        centred_b, b, w, center, inverse, _ = at.split([1, 1, M, M, M, 2 * M + 2])
-        b = centred_b if centred else b
+        centred = self.centred or B is not None
         return logistic_sums(
-            block.X, block.t, block.s, w, b, center, inverse,
-            exact=exact, longest=longest, centred=centred, rows=block.rows, B=B,
-        )  # fmt: skip
+            block.X, block.t, block.s, at, exact=exact, longest=longest, centred=centred, rows=block.rows, B=B
+        )
 
-    def _fetch(self, x: Array, at: Tensor, sums: Any, factor: AnyFactor) -> tuple[ObjectiveValue, Array]:
-        """Return the evaluation and the step; NaN where the factor is not that of a definite matrix."""
-        P = self.size
-        if isinstance(factor, SmallFactor):
-            return self._evaluation(x, sums.cpu().numpy(), factor)
-        g = torch.addcmul(at[-2 * P : -P], sums[2:], at[-P:])
-        numbers = torch.cat([sums, factor.solve(g), factor.info]).cpu().numpy()
-        step = numbers[P + 2 : -1]
-        return self._evaluation(x, numbers[: P + 2], None)[0], step if numbers[-1] == 0.0 else np.full(P, np.nan)
-
-    def _evaluation(self, x: Array, sums: Array, factor: SmallFactor | None) -> tuple[ObjectiveValue, Array]:
-        """Return the evaluation that sums give, and the step that a factor in memory gives."""
-        loss, (slope, factors) = float(sums[0]) / self.fraction, self._slope(x)
+    def _evaluation(self, begun: Begun, sums: Array) -> ObjectiveValue:
+        """Return the evaluation that sums give."""
+        if not begun.centred:
+            take_off_center(sums, self.center, float(np.linalg.norm(self.center / self.scale)))
         if self.state.max_row_norm2 is None:
             self.state.max_row_norm2 = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
-        g = slope + factors * sums[2:]
-        value = loss if self.penalty is None else loss + self.penalty.value(x[None])
-        e = ObjectiveValue(w=x, value=value, log_likelihood=-loss, gradient=g)
-        return e, g if factor is None else factor.solve(g)
+        loss, factors = float(sums[0]) / self.fraction, self._vectors[-self.size :]
+        g = begun.slope + factors * sums[2:]
+        return ObjectiveValue(w=begun.x, value=loss + begun.penalty, log_likelihood=-loss, gradient=g)
 
     def _hessian(self, at: Tensor, *, exact: bool) -> tuple[Tensor, Tensor]:
         """Return the sums, and the Gram matrix of the rows times the roots of their curvatures."""
         wide = torch.float64 if exact else torch.float32
         kind = torch.float16 if self.device.type == "cuda" and not exact else wide
         width = -(-self.size // 8) * 8  # what tensor cores read at full speed
-        sums, H = None, None
-        for block in self._chunks(GRAM_BYTES // (width * (8 if exact else 2))):
+        (least, most), X = GRAM_BYTES, self.source.X
+        bound = min(most, max(least, X.numel() * X.element_size() // 10))
+        sums, gram = None, TensorGram(width, wide)
+        for block in self._chunks(bound // (width * (8 if exact else 2))):
             n = len(block.X) if block.rows is None else len(block.rows)
             B = torch.empty((n, width), dtype=kind, device=self.device)
-            sums = _added(sums, self._sums(block, at, exact=exact, B=B))
-            H = summed_product(B.T, B, H, wide)
-        return sums, H
+            part = self._sums(block, at, exact=exact, B=B)
+            sums = part if sums is None else sums + part
+            gram.add(B)
+            del B  # the next chunk takes its place
+        return sums, gram.total()
 
     def _chunks(self, rows: int) -> Iterator[DeviceBlock]:
         """Yield the rows of a subsample, about so many at once."""
@@ -199,10 +244,8 @@ class DeviceLogistic:
                 yield DeviceBlock(block.X[start:stop], block.t[start:stop], s)
 
 
-def _added(sums: Tensor | None, part: Tensor) -> Tensor:
+def _added(sums: Tensor, part: Tensor) -> Tensor:
     """Return the sums of two sets of rows, and the longer one's longest row."""
-    if sums is None:
-        return part
     total = sums + part
     total[1] = torch.maximum(sums[1], part[1])
     return total

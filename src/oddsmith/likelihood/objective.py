@@ -199,6 +199,8 @@ class FoldObjective:
         last = None if expected else self.state.last
         if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
             return last
+        if not expected:
+            last = self.state.last = None  # its Hessian makes room
         with np.errstate(over="ignore", invalid="ignore"):
             sums = self._sums(w, order, expected)
         g = self._to_solver(sums.gradient)
@@ -239,7 +241,8 @@ class FoldObjective:
     def _sums(self, w: Array, order: int, expected: bool) -> Curvature:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
-        sums = self.fold(Curvature, self._at(w, order, inverse, expected=expected))
+        at = self._at(w, order, inverse, expected=expected)
+        sums = self._sums_apart(at) if order >= 2 and self._crosses else self.fold(Curvature, at)
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
@@ -254,6 +257,20 @@ class FoldObjective:
         m = 1.0 / self.sampling_fraction
         hessian = None if sums.hessian is None else sums.hessian * m
         return replace(sums, value=sums.value * m, gradient=sums.gradient * m, hessian=hessian)
+
+    @cached_property
+    def _crosses(self) -> bool:
+        """Whether the block between the factor eliminated and all else is summed apart."""
+        if self.eliminated is None:
+            return False
+        from oddsmith.likelihood.table_sums import crosses
+
+        return crosses(self)
+
+    def _sums_apart(self, at: CurvatureParams) -> Curvature:
+        from oddsmith.likelihood.table_sums import sums_apart
+
+        return sums_apart(self, at)
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -324,12 +341,24 @@ class FoldObjective:
             columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
         return InverseBound.eliminating(columns, prior, self.self_concordance, self.rounding + e.rounding)
 
+    def in_row_space(self) -> tuple[FoldObjective, Callable[[Array], Array]] | None:
+        """Return the objective over combinations of the rows, where that is possible."""
+        from oddsmith.likelihood.row_space import over_row_space
+
+        return over_row_space(self)
+
     def subsample(self, rows: int, seed: int) -> FoldObjective:
         """Return the same objective over about ``rows`` rows from across the whole data, scaled up to all."""
         assert not isinstance(self.source, RunSource)
         part = self.source.sample(rows, seed)
         weight = float(part.n_rows) if part.s is None else float(part.s.sum())
         return self.over(part, weight / self.weight)
+
+    def table_sample(self, rows: int, seed: int) -> tuple[FoldObjective, npt.NDArray[np.bool_]]:
+        """Return the objective over some rows of a table, without the columns eliminated, and which weights it has."""
+        from oddsmith.likelihood.table_sums import table_sample
+
+        return table_sample(self, rows, seed)
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""
@@ -381,15 +410,16 @@ class FoldObjective:
         self._fix(H, 0.0)
         return H
 
-    def eigenvalue_bound(self, H: Array) -> float:
+    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
         """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, or 0 where there is none.
 
         With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
         """
         simple = self.penalty is not None and self.penalty.Q.ndim == 1 and self.shape[0] == 1 and self.all_free
-        if not simple or self.penalty is None or not H[0, 0] > 0.0:
+        first = np.append(H.A[0], H.B[:, 0]) if isinstance(H, BorderedDiagonal) else H[0]
+        if not simple or self.penalty is None or not first[0] > 0.0:
             return 0.0
-        s, v, q = H[0, 0], np.linalg.norm(H[0, 1:]) / H[0, 0], self.penalty.Q[1:].min(initial=np.inf)
+        s, v, q = first[0], np.linalg.norm(first[1:]) / first[0], self.penalty.Q[1:].min(initial=np.inf)
         half = 0.5 * (s + s * v**2 + q)
         least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
         return float(least) if np.isfinite(least) else 0.0
@@ -425,7 +455,7 @@ class FoldObjective:
         def widest_of(rows: tuple[int, int]) -> float:
             A = activations(source.block(*rows), W, b, self.center)
             if A.shape[1] == 1:
-                return float(np.abs(A).max(initial=0.0))
+                return max(float(A.max(initial=0.0)), -float(A.min(initial=0.0)))
             return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
 
         threads = self.threads or available_cores()
@@ -461,20 +491,15 @@ class FoldObjective:
     @cached_property
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
-        if self.eliminated is not None:
-            return self._bordered_source(self.eliminated[1] - self.eliminated[0])
         source, products = self.source, self.n_rows * float(self.size) ** 2
+        if isinstance(source, MemorySource) and source.form is not None:
+            from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
+
+            return in_few_slices(source, 0.0 if self._crosses else between_bytes(self))
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
-
-    def _bordered_source(self, levels: int) -> AnySource | RunSource:
-        """Return the rows in few slices where the sums of each are as large as its rows."""
-        source, few, sums = self.source, policy.POLICY.small_slices, 8.0 * levels * float(self.size - levels)
-        if isinstance(source, MemorySource) and sums > source.size and len(source.slices()) > few:
-            return in_slices(source, few)
-        return source
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""
@@ -502,7 +527,7 @@ class FoldObjective:
         if H is None:
             return None
         if isinstance(H, BorderedDiagonal):
-            return H if self._unit is None else H.scaled(self._unit)
+            return H if self._unit is None else H.rescaled(self._unit)
         C, P = self.shape
         if self.whitening is not None:
             R = linalg.block_diag(1.0, self.whitening)

@@ -36,6 +36,7 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, Recorder
 from oddsmith.solvers.certificate import certificate_from
 
+CHUNK_ROWS = 1 << 17  # Rows that are counted at a time, to save memory.
 NOTHING = 1e-9  # Share of the largest weight of a direction that is rounding.
 LAST = 15  # Iterations along the way to infinity, where the rows that are left are separated too.
 FAR = 20.0  # Log odds of rows of one class, at least: a weight of the limit.
@@ -76,7 +77,7 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
                     found[1 + a : 1 + b] -= sign
                 elif sign:
                     towards[factor.entries < 0] = 0.0
-                gone |= left & (towards[factor.codes.astype(np.intp) + 1] != 0.0)
+                gone |= left & np.roll(towards != 0.0, -1)[factor.codes]  # code −1 comes last
         if not gone.any():
             break
         rounds.append(found)
@@ -125,9 +126,12 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
 
     Levels without a column of their own count as one.
     """
-    codes = factor.codes[left].astype(np.intp) + 1
-    rows = np.bincount(codes, minlength=factor.levels + 1)
-    ones = np.bincount(codes[t[left] == 1], minlength=factor.levels + 1)
+    rows, ones = np.zeros((2, factor.levels + 1), dtype=np.intp)
+    for start in range(0, len(t), CHUNK_ROWS):
+        part = slice(start, start + CHUNK_ROWS)
+        codes = factor.codes[part][left[part]].astype(np.intp) + 1
+        rows += np.bincount(codes, minlength=factor.levels + 1)
+        ones += np.bincount(codes[t[part][left[part]] == 1], minlength=factor.levels + 1)
     nowhere = factor.entries < 0
     nowhere[0] = False
     rows[nowhere], ones[nowhere] = rows[nowhere].sum(), ones[nowhere].sum()

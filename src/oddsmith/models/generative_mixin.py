@@ -34,6 +34,7 @@ from oddsmith.models.estimator import PosteriorMixin, check_count
 from oddsmith.models.merge_mixin import check_alike
 from oddsmith.numerics import Array, softmax
 from oddsmith.protocols import Labels
+from oddsmith.rows.device import in_memory
 
 ReadLabels: TypeAlias = Callable[[object, int], tuple[Labels, Codes]]
 
@@ -99,6 +100,7 @@ class GenerativeMixin(PosteriorMixin):
         self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool, partial: bool = True
     ) -> Folded:
         """Return the statistic of rows in memory; with ``reset``, learn the columns from them."""
+        X, y, sample_weight = in_memory(X), in_memory(y), in_memory(sample_weight)
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=reset)
         rows, plan = self._read(X, sample_weight, reset=reset)
         classes, t = read(y, rows.shape[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -114,10 +114,19 @@ class CodeRows(Rows):
         return np.asarray(q if self.x is None else q * self.x**2)
 
     def take(self, rows: Indices) -> CodeRows:
-        return replace(self, codes=self.codes[rows], x=None if self.x is None else self.x[rows])
+        return self._part(self.codes[rows], None if self.x is None else self.x[rows])
 
     def slice(self, start: int, stop: int) -> CodeRows:
-        return replace(self, codes=self.codes[start:stop], x=None if self.x is None else self.x[start:stop])
+        return self._part(self.codes[start:stop], None if self.x is None else self.x[start:stop])
+
+    def _part(self, codes: npt.NDArray[Any], x: Array | None) -> CodeRows:
+        """Return some rows, whose codes need no second check."""
+        part = object.__new__(CodeRows)
+        for one in fields(self):
+            object.__setattr__(part, one.name, getattr(self, one.name))
+        object.__setattr__(part, "codes", codes)
+        object.__setattr__(part, "x", x)
+        return part
 
     def centred(self, center: Array) -> Rows:
         return CentredRows(self, center) if center.any() else self

@@ -57,6 +57,18 @@ def as_tensor(X: Any, device: object = None) -> Tensor:
     return X.detach().to(checked_device(device))
 
 
+def in_memory(values: Any) -> Any:
+    """Return rows, labels or weights that lie on a device as an array in memory; anything else as it is.
+
+    >>> in_memory([1, 2])
+    [1, 2]
+    """
+    if values is None or not is_on_device(values):
+        return values
+    tensor = as_tensor(values)
+    return tensor.to(import_torch().float32 if str(tensor.dtype) == "torch.bfloat16" else tensor.dtype).cpu().numpy()
+
+
 def checked_device(device: object) -> Any:
     """Return a device of PyTorch that is there, or say that it is not."""
     torch = import_torch()

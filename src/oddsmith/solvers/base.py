@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal, BorderedFactor
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
@@ -38,6 +40,10 @@ class ObjectiveValue:
 
     def factor(self) -> Factor:
         """Return the factor of the Hessian, which must have been requested."""
+        return self._factor
+
+    @cached_property
+    def _factor(self) -> Factor:
         assert self.hessian is not None
         return (
             self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
@@ -197,10 +203,18 @@ class FusedNewton(Protocol):
 
 
 @runtime_checkable
+class RowSpace(Protocol):
+    """An objective whose optimum is a combination of its rows, because a prior shrinks every other direction."""
+
+    def in_row_space(self) -> tuple[Objective, Callable[[Array], Array]] | None:
+        """Return the same objective over combinations of the rows, and their weights in all columns; None if none."""
+
+
+@runtime_checkable
 class EigenvalueBound(Protocol):
     """An objective whose prior bounds the eigenvalues of its Hessian."""
 
-    def eigenvalue_bound(self, H: Array) -> float:
+    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
         """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
 
 
@@ -257,6 +271,13 @@ class Subsampled(ColumnCurvature, Protocol):
 
     def count_pass(self) -> None:
         """Count the batches as one pass."""
+
+
+class TableSampled(Subsample, Protocol):
+    """An objective over a table with factors, which supports a start on some rows and without the largest factor."""
+
+    def table_sample(self, rows: int, seed: int) -> tuple[Subsample, npt.NDArray[np.bool_]]:
+        """Return the objective over about so many rows without the columns eliminated, and which weights it has."""
 
 
 class LowPrecision(Subsampled, Protocol):

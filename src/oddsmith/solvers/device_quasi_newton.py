@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from oddsmith.numerics import Array, factor_spd
-from oddsmith.records import Certificate
+from oddsmith.numerics import Array
+from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import certify, gap_bound
+from oddsmith.solvers.certificate import gap_bound
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
@@ -39,6 +39,9 @@ class DevicePasses(Protocol):
     def fraction(self) -> float:
         """The share of it that these rows have."""
 
+    def walk(self, x: Array) -> Any:
+        """Return a walk from a point, whose steps on subsamples the device takes by itself; None if it cannot."""
+
     def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
 
@@ -48,11 +51,21 @@ class DevicePasses(Protocol):
     def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives."""
 
+    def begin(self, x: Array, *, exact: bool = False) -> Any:
+        """Let the device evaluate value and gradient; nothing waits for it."""
+
+    def end(self, begun: Any, factor: AnyFactor) -> tuple[ObjectiveValue, Array]:
+        """Return what was begun: value and gradient, and the step that a factor gives."""
+
     def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, nearly."""
 
     def lower_hessian(self, x: Array) -> Any:
-        """Return a lower bound of the Hessian of all rows: each of these counts once."""
+        """Return a lower bound of the Hessian of all rows, on the device: each of these counts once."""
+
+    @property
+    def few(self) -> bool:
+        """Whether matrices are factored in memory."""
 
     def to_device(self, values: Array) -> Any:
         """Return a vector on the device."""
@@ -65,6 +78,15 @@ class OnDevice(LowPrecision, Protocol):
         """Return it as an objective of the solvers there."""
 
 
+class Ahead(NamedTuple):
+    """The curvature of some rows at a point, which the device works on; of many weights, with its first shift."""
+
+    x: Array
+    rows: int
+    H: Any
+    first: ShiftedFactor | None
+
+
 @dataclass(kw_only=True)
 class TensorCertificate:
     """Certifies points with the curvature of subsampled rows alone: other rows can only add to it."""
@@ -72,36 +94,64 @@ class TensorCertificate:
     objective: OnDevice
     sample: DevicePasses
     tol: float
+    ahead: Ahead | None = field(default=None, init=False)
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
-    @property
-    def fraction(self) -> float:
-        """The share of all rows' weight that the subsample has."""
-        return self.sample.fraction
+    def rows_for(self, decrement: float, e: ObjectiveValue, spare: float = 1.0) -> int | None:
+        """Return how many rows certify a point near e with such a decrement, or None if these are too many.
 
-    def at(self, e: ObjectiveValue) -> Certificate:
-        """Return the certificate of a point: a Hessian of the subsample, no pass."""
-        if self.last is None or self.last[0] is not e:
-            self.last = e, self._certify(e)
-        return self.last[1]
+        Times ``spare`` they are returned, if there are so many.
+        """
+        settings, f = policy.POLICY, self.sample
+        least, most = (rows * f.size for rows in settings.device_certificate_rows[not f.few])
+        share = settings.device_certificate_margin * decrement**2 / (2.0 * e.allowed_gap(self.tol))
+        rows, most = share * f.n_rows / f.fraction, min(most, f.n_rows)
+        return None if rows > most else int(min(most, max(spare * rows, least)))
 
-    def _certify(self, e: ObjectiveValue) -> Certificate:
+    def begin(self, x: Array, g: Any, rows: int) -> Ahead:
+        """Let the device compute the curvature of some rows at a point with gradient g there, likely a certified one.
+
+        Of few weights, matrices are factored in memory, where the gradient is.
+        """
+        H = self.sample.thinned(rows).lower_hessian(x)
+        first = None if self.sample.few else ShiftedFactor.of(H, policy.POLICY.device_shifts[0], g)
+        self.ahead = Ahead(x, rows, H, first)
+        return self.ahead
+
+    def at(self, e: ObjectiveValue, rows: int | None = None) -> Certificate:
+        """Return the certificate of a point: a Hessian of the subsample, no pass.
+
+        It is that of ``rows`` rows (by default, as many as may be) unless that of others was begun, and certifies.
+        """
+        if self.last is not None and self.last[0] is e:
+            return self.last[1]
+        if rows is None:
+            rows = policy.POLICY.device_certificate_rows[not self.sample.few][1] * self.sample.size
+        begun = self.ahead if self.ahead is not None and self.ahead.x is e.w else None
+        found = None if begun is None else self._certify(e, begun)
+        if begun is None or found is None or (not found.converged and rows > begun.rows):
+            found = self._certify(e, self.begin(e.w, self._gradient(e), rows))
+        self.last = e, found
+        return found
+
+    def _gradient(self, e: ObjectiveValue) -> Any:
+        """Return the gradient where matrices are factored."""
+        return e.gradient if self.sample.few else self.sample.to_device(e.gradient)
+
+    def _certify(self, e: ObjectiveValue, begun: Ahead) -> Certificate:
         """Bound the gap by the Hessian H less θ of its diagonal, for smaller and smaller θ, until one is good enough.
 
-        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement. A small H
-        is in memory, and its smallest eigenvalue is known.
+        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement.
         """
-        H = self.sample.lower_hessian(e.w)
-        if isinstance(H, np.ndarray):
-            return replace(certify(self.objective, e, self.tol, factor_spd(H)), condition=np.nan)
-        g, limit, gap = self.sample.to_device(e.gradient), e.allowed_gap(self.tol), np.inf
-        for theta in policy.POLICY.device_shifts:
-            shifted = ShiftedFactor.of(H, theta)
-            square, definite = shifted.factor.squared_norm(g)
-            if not (definite and shifted.smallest > 0.0 and math.isfinite(square)):
+        settings, limit, gap = policy.POLICY, e.allowed_gap(self.tol), np.inf
+        H = begun.H.cpu().numpy() if self.sample.few else begun.H
+        for k, theta in enumerate(settings.device_shifts):
+            known = begun.first if k == 0 else None
+            square, smallest = (known or ShiftedFactor.of(H, theta, self._gradient(e))).bound()
+            if not smallest > 0.0:
                 continue
-            noise = self.objective.rounding * math.sqrt(len(e.w) / shifted.smallest)
-            rho = self.objective.self_concordance / math.sqrt(shifted.smallest)
+            noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
+            rho = self.objective.self_concordance / math.sqrt(smallest)
             gap = min(gap, gap_bound(math.sqrt(square) + noise, rho))
             if gap <= limit or 0.5 * square > limit:
                 break
@@ -144,8 +194,8 @@ def _dot(a: Array, b: Array) -> float:
 class QuasiNewtonOnTensors:
     """Newton on subsamples, then quasi-Newton iterations on all rows (two classes).
 
-      1. Newton on a small subsample (L-BFGS with one Hessian, if weights are many), no further than its sampling error;
-         then a Newton step on a larger and on a still larger one.
+      1. Newton on a small subsample, no further than its sampling error; then a Newton step on a larger and on a still
+         larger one. If weights are many, by L-BFGS with one Hessian for the first two, and without a wait.
       2. L-BFGS on all rows with the largest one's Hessian, a pass an iteration, in float32 until the next point is
          likely to be certified.
       3. From there on in float64, until the certificate is within ``tol``.
@@ -162,12 +212,11 @@ class QuasiNewtonOnTensors:
         f: DevicePasses = objective.on_device()
         sizes = device_sizes(f.n_rows, f.size, policy.POLICY)
         sample = f.subsample(sizes[-1], self.seed)
-        start = self._start(sample, sizes, w, recorder)  # 1
+        start = self._walked(f, sample, sizes, w, recorder) or self._start(f, sample, sizes, w, recorder)  # 1
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        rows = policy.POLICY.device_certificate_rows[f.size > policy.POLICY.many_weights] * f.size
-        certificate = TensorCertificate(objective=objective, sample=sample.thinned(rows), tol=tol)
+        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
         e = self._on_all_rows(f, *start, certificate, recorder, max_iter)
         if self.polish:
             return polished(objective, e, recorder, tol, max_iter)  # 4
@@ -176,31 +225,81 @@ class QuasiNewtonOnTensors:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
+    def _walked(
+        self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> tuple[ObjectiveValue, Array, AnyFactor] | None:
+        """As `_start`, by steps whose number is fixed beforehand; None unless each of them was good enough.
+
+        A Newton step on the first subsample and a step with its Hessian, two such steps on the next one, and a Newton
+        step on the last.
+        """
+        walk = None if WEIGHTS in recorder.columns else f.walk(x)
+        if walk is None:
+            return None
+        parts, ends = [], []
+        for k, rows in enumerate(sizes):
+            parts.append(sample if rows == sizes[-1] else sample.thinned(rows))
+            last = k > 0 and rows == sizes[-1]
+            for take in [walk.newton] if last else [walk.newton if k == 0 else walk.step, walk.step]:
+                take(parts[-1])
+            ends.append(walk.steps)
+        e, p, factor, log = walk.end()
+        if not self._good(parts, ends, log) or not (math.isfinite(e.value) and np.isfinite(p).all()):
+            return None
+        for part, end in zip(parts, ends, strict=True):
+            loss, penalty, square = log[end - 1, :3]
+            at = ObjectiveValue(w=x, value=loss + penalty, log_likelihood=-loss, gradient=np.array([math.sqrt(square)]))
+            recorder.add_subsample(at, f"Newton on {part.n_rows:,} rows")
+        return e, p, factor
+
+    @staticmethod
+    def _good(parts: list[DevicePasses], ends: list[int], log: Array) -> bool:
+        """Whether the steps of a walk led down, and ended about where `_on_sample` would."""
+        if not np.isfinite(log).all() or log[:, -1].any() or not (log[:, 3:5] > 0.0).all():
+            return False
+        settings, begin = policy.POLICY, 0
+        for k, (f, end) in enumerate(zip(parts, ends, strict=True)):
+            values, decrement = log[begin:end, :2].sum(axis=1), math.sqrt(log[end - 1, 3])
+            error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
+            ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
+            most = 1.0 if k == 0 else settings.device_known_error
+            near = decrement <= most * error if end - begin > 1 else min(ahead, decrement) <= error
+            if (np.diff(values) > 1e-6 * np.abs(values[1:])).any() or not near:
+                return False
+            begin = end
+        return True
+
     def _start(
-        self, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
-    ) -> tuple[Array, AnyFactor] | None:
-        """Return a point about as near as a subsample can tell, and the factor of its Hessian; None if it fails."""
+        self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> tuple[ObjectiveValue, Array, AnyFactor] | None:
+        """Return an evaluation of all rows about as near as a subsample can tell, the solution and the factor there.
+
+        The factor is that of the largest subsample's Hessian. None if a search fails.
+        """
         found: tuple[Array, AnyFactor] | None = None
         for k, rows in enumerate(sizes):
             part = sample if rows == sizes[-1] else sample.thinned(rows)
-            found = self._on_sample(part, x if found is None else found[0], recorder, first=k == 0)
+            known = found[1] if found is not None and not sample.few and rows != sizes[-1] else None
+            found = self._on_sample(part, x if found is None else found[0], recorder, known, first=k == 0)
             if found is None:
-                break
-        return found
+                return None
+        assert found is not None
+        return *f.evaluate(*found), found[1]
 
     def _on_sample(
-        self, f: DevicePasses, x: Array, recorder: Recorder, *, first: bool
+        self, f: DevicePasses, x: Array, recorder: Recorder, known: AnyFactor | None, *, first: bool
     ) -> tuple[Array, AnyFactor] | None:
         """Return about the minimiser over a subsample, and the factor of the last Hessian on the way.
 
-        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do. Only on
-        the first subsample a step is checked: on others one Newton step ends near enough, mostly.
+        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do, and on
+        the subsample that follows: a ``known`` factor. Only on the first subsample a Newton step is checked: on others
+        one ends near enough, mostly.
         """
         settings = policy.POLICY
         error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
-        steps, before, decrement = None, None, math.inf
+        steps, before, decrement = None if known is None else Steps(known), None, math.inf
         for _ in range(settings.sample_iterations):
-            earlier, kept = decrement, steps is not None and f.size > settings.many_weights
+            earlier, kept = decrement, steps is not None and not f.few
             if steps is None or not kept:
                 e, p, factor = f.newton(x)
                 steps = Steps(factor)
@@ -215,7 +314,10 @@ class QuasiNewtonOnTensors:
             before, x = e, x - steps.direction(x, e.gradient, p)
             # Newton's method squares the error; a Hessian of another point only takes a part off it.
             ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
-            if decrement <= error or (not first and not kept and ahead <= error):
+            near = (
+                decrement <= settings.device_known_error * error if known is not None else ahead <= error and not kept
+            )
+            if decrement <= error or (near and not first):
                 recorder.add_subsample(e, f"Newton on {f.n_rows:,} rows")
                 return x, steps.factor
             if kept and decrement > 0.5 * earlier:
@@ -225,27 +327,36 @@ class QuasiNewtonOnTensors:
     def _on_all_rows(
         self,
         f: DevicePasses,
-        x: Array,
+        e: ObjectiveValue,
+        p: Array,
         factor: AnyFactor,
         certificate: TensorCertificate,
         recorder: Recorder,
         max_iter: int,
     ) -> ObjectiveValue:
-        """Return the end of L-BFGS on all rows (steps 2 and 3); an iteration waits for the device once."""
-        settings, tol = policy.POLICY, certificate.tol
+        """Return the end of L-BFGS on all rows from an evaluation (steps 2 and 3); one waits for the device once."""
+        settings = policy.POLICY
         gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
-        steps, exact, before = Steps(factor), False, None
-        for _ in range(min(settings.full_iterations, max_iter) + 1):
-            e, p = f.evaluate(x, factor, exact=exact)
-            if before is not None and not e.value <= before.value + 1e-7 * abs(before.value):
-                x = before.w + 0.25 * (x - before.w)  # the step went too far
-                continue
-            recorder.add(e, 1.0)
-            square = float(e.gradient @ p)
-            needed = math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction)
-            decrement = math.sqrt(max(square, 0.0))
-            if not math.isfinite(square) or (exact and decrement <= 1.2 * needed and certificate.at(e).converged):
+        steps, before, decrement = Steps(factor), e, math.inf
+        exact, rows, most = False, None, min(settings.full_iterations, max_iter)
+        for k in range(most + 1):
+            if e.value <= before.value + 1e-7 * abs(before.value):
+                recorder.add(e, 1.0)
+                earlier, square = decrement, float(e.gradient @ p)
+                decrement = math.sqrt(max(square, 0.0))
+                needed = certificate.rows_for(decrement, e)
+                if not math.isfinite(square) or (exact and needed and certificate.at(e, needed).converged):
+                    break
+                likely = decrement * (gain if math.isinf(earlier) else max(0.3 * gain, decrement / earlier))
+                rows = certificate.rows_for(likely, e, 2.5 if f.few else 1.0)  # of few weights, more cost little
+                exact = exact or certificate.rows_for(0.5 * likely, e) is not None  # the next point may be certified
+                before, x = e, e.w - steps.direction(e.w, e.gradient, p)
+            else:
+                x = before.w + 0.25 * (e.w - before.w)  # the step went too far
+            if k == most:
                 break
-            exact = exact or decrement * gain <= needed  # the next point is likely to be certified
-            before, x = e, x - steps.direction(x, e.gradient, p)
-        return before if before is not None and not math.isfinite(e.value) else e
+            begun = f.begin(x, exact=exact)
+            if rows is not None:
+                certificate.begin(x, begun.gradient, rows)  # behind the pass, which is waited for next
+            e, p = f.end(begun, factor)
+        return e if e.value <= before.value + 1e-7 * abs(before.value) else before

@@ -10,12 +10,11 @@ import numpy as np
 
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, Factor, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
+from oddsmith.solvers.base import SOLVERS, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
 from oddsmith.solvers.certificate import certificate_from
 from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
-from oddsmith.solvers.subsample_certificate import certify_from
 
 
 @SOLVERS.register("lbfgs")
@@ -28,14 +27,12 @@ class DiagonalLBFGS:
       3. Newton's method adds the last digits and the certificate; without ``final_hessian``, gradient steps continue
          until the prior alone certifies the point.
 
-    With ``hessian_passes`` (the cost of a Hessian in gradient passes), the Hessian at the start, of a table whose
-    factors are codes, is the first preconditioner. With ``keeps_hessian``, the Hessian at the end is formed once, for
-    inference. Cost: one pass per iteration, and a few Hessians of O(P²) numbers.
+    With ``keeps_hessian``, the Hessian at the end is formed once, for inference. Cost: one pass per iteration, and a
+    few Hessians of O(P²) numbers.
     """
 
     watch_divergence: bool = True
     final_hessian: bool = True
-    hessian_passes: float = 0.0
     keeps_hessian: bool = False
     name: str = "lbfgs"
 
@@ -43,9 +40,8 @@ class DiagonalLBFGS:
         settings = policy.POLICY
         recorder, start = Recorder(objective, "L-BFGS"), w
         between, prior = objective.column_curvature()
-        e: ObjectiveValue | None = objective.evaluate(w, order=2) if self.hessian_passes else None
-        factor = None if e is None else e.factor()
-        preconditioner: Preconditioner = KroneckerSumPreconditioner(between, prior) if factor is None else factor
+        e: ObjectiveValue | None = None
+        preconditioner: Preconditioner = KroneckerSumPreconditioner(between, prior)
         to_certificate = _prior_distance(prior, tol)
         arrived = False
         for _ in range(settings.diagonal_hessians):
@@ -53,24 +49,18 @@ class DiagonalLBFGS:
             if steps < 1:
                 break
             distance = _newton_distance(preconditioner) if self.final_hessian else to_certificate
-            if factor is not None and self.hessian_passes:
-                end = _last_step_distance if self.final_hessian else _gap_distance
-                distance = end(objective, factor, tol)
-            f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, distance, self.hessian_passes)  # 1
+            f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, distance)  # 1
             w = f.w
             if arrived:
                 break
-            if e is not None and not self.hessian_passes and not _predicted(e, f, preconditioner):
+            if e is not None and not _predicted(e, f, preconditioner):
                 w = start
                 break
             e = objective.evaluate(w, order=2)  # 2
-            preconditioner = factor = e.factor()
+            preconditioner = e.factor()
         if arrived and not self.final_hessian:
             f = objective.evaluate(f.w, order=2) if self.keeps_hessian else f
-            if self.hessian_passes and e is not None:
-                certificate = certify_from(objective, f, e, tol)
-            else:
-                certificate = certificate_from(objective.decrement_bound(f), objective, f, tol)
+            certificate = certificate_from(objective.decrement_bound(f), objective, f, tol)
             if certificate.converged:
                 return recorder.result(f, certificate)
         newton = Newton(watch_divergence=self.watch_divergence)
@@ -84,33 +74,6 @@ Distance = Callable[[ObjectiveValue], float]  # Distance of a point from the end
 def _newton_distance(preconditioner: Preconditioner) -> Distance:
     """Return the distance to the region where one Newton step gives full precision."""
     return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
-
-
-def _last_step_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
-    """Return the distance to the region where the Newton step is the last and needs no evaluation."""
-    settings = policy.POLICY
-
-    def distance(e: ObjectiveValue) -> float:
-        p = factor.solve(e.gradient)
-        decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
-        change = objective.self_concordance * math.sqrt(float(p @ p))
-        last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
-        return min(last, decrement / (settings.newton_digits * tol))  # Newton's method takes no step there
-
-    return distance
-
-
-def _gap_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
-    """Return the distance to the region where the curvature at an earlier point is likely to certify."""
-    margin = policy.POLICY.certificate_margin
-    least = factor.smallest_eigenvalue
-    rho = objective.self_concordance / math.sqrt(least) if least > 0.0 else np.inf
-
-    def distance(e: ObjectiveValue) -> float:
-        decrement = factor.norm(e.gradient)
-        return max(decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol)), decrement * rho / margin)
-
-    return distance
 
 
 def _prior_distance(prior: Array, tol: float) -> Distance:
@@ -134,19 +97,19 @@ def _search(
     steps: int,
     recorder: Recorder,
     distance: Distance,
-    hessian_passes: float,
 ) -> tuple[ObjectiveValue, bool]:
     """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is at most 1."""
     few, (least, each) = policy.POLICY.diagonal_stall, policy.POLICY.diagonal_patience
-    patience = hessian_passes or max(least, each * objective.size)
+    patience = max(least, each * objective.size)
     distances: list[float] = []
 
     def ends(e: ObjectiveValue) -> bool:
         distances.append(distance(e))
         if distances[-1] <= 1.0 or len(distances) <= few:
             return distances[-1] <= 1.0
-        fall = math.log(distances[-1 - few] / distances[-1]) / few
-        return not fall * patience > math.log(distances[-1])
+        window = max(few, len(distances) // 3)  # gradients do not fall at every step
+        before, now = min(distances[:-window]), min(distances)
+        return not math.log(before / now) * patience > math.log(now) * window
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
         e = lbfgs(objective, w, preconditioner, ends, steps, recorder)

@@ -20,7 +20,7 @@ from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
-from oddsmith.solvers.truncated_newton import TruncatedNewton
+from oddsmith.solvers.truncated_newton import RowSpaceNewton, TruncatedNewton
 
 Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table", "device"]
 
@@ -197,6 +197,7 @@ def plan(facts: Facts, machine: Machine, policy: Policy | None = None) -> Plan:
 NAMES = {
     "newton": ("Newton", 7.0),
     "truncated-newton": ("truncated Newton", 40.0),
+    "row-space": ("Newton in the row space", 4.0),
     "gradient": ("gradient descent", 20.0),
     "sgd": ("SGD", 30.0),
     "lbfgs": ("L-BFGS and Newton", 20.0),
@@ -256,6 +257,8 @@ class Planner:
             return self.on_device()
         if facts.eliminated or self.narrow_table:
             return self.table()
+        if self.few_rows:
+            return self.row_space()
         if weights > self.policy.largest_hessian:
             return self.truncated_newton(f"since a Hessian of {weights:,} weights is not formed")
         if self.wide_and_sparse:
@@ -342,6 +345,25 @@ class Planner:
         return plain and facts.n_columns > self.policy.sparse_columns
 
     @property
+    def few_rows(self) -> bool:
+        """Whether there are so few rows that the optimum is found over combinations of them."""
+        facts, settings = self.facts, self.policy
+        plain = facts.in_memory and facts.storage in ("dense", "dense by columns") and not facts.whitened
+        few = facts.n_rows * facts.shape[0] <= settings.row_space_weights
+        wide = facts.n_columns >= settings.row_space_columns * facts.n_rows
+        return facts.has_prior and plain and few and wide and self.products > settings.gradient_products
+
+    def row_space(self) -> Plan:
+        """Return the plan that finds the optimum over combinations of the rows."""
+        facts, n, inside = self.facts, self.facts.n_rows, float(self.facts.n_rows * self.facts.shape[0])
+        products = float(n) ** 2 * facts.n_columns + 7.0 * (n * inside**2 + inside**3 / 3.0)
+        stage = self.stage("Newton in the row space", n, 3.0)
+        seconds = stage.seconds + products / self.machine.flops_per_core
+        stage = replace(stage, seconds=seconds, memory=stage.memory + 32.0 * inside**2)
+        reason = f"since the optimum is a combination of the rows, fewer than the {facts.n_columns:,} columns"
+        return Plan((stage,), reason, 4, RowSpaceNewton())
+
+    @property
     def hessian_dominates(self) -> bool:
         """Whether a pass with the Hessian takes as long as several gradient passes, which also reach an optimum."""
         facts, settings, weights = self.facts, self.policy, self.facts.n_weights
@@ -386,18 +408,21 @@ class Planner:
         if facts.eliminated:
             reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
         few = facts.size <= settings.one_thread_elements or facts.link != "logit" or not facts.in_memory
-        hessians = 7.0 if few else 3.0
-        stage = self.stage("Newton" if few else "L-BFGS", n, 7.0 if few else 12.0)
-        scattered = n * (facts.size / n) ** 2 / self.machine.scattered_per_core
+        sample = 0 if few or flat or facts.has_offset else int(n * settings.table_sample)
+        hessians, passes = (7.0, 7.0) if few else (5.0, 11.0) if flat else (2.0, 4.0)
+        stage = self.stage("Newton", n, passes)
+        cores = 1 if few else self.machine.cores
+        scattered = n * (facts.size / n) ** 2 / (self.machine.scattered_per_core * cores)
         each = scattered + (levels * rest**2 + rest**3) / self.machine.flops_per_core
         memory = stage.memory + 8.0 * 4.0 * (levels * rest + rest**2)
         stage = replace(stage, seconds=stage.seconds + hessians * each, memory=memory)
         if few:
-            return Plan((stage,), reason, 7, Newton(watch_divergence=flat))
-        passes = settings.table_hessian_passes
-        solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=flat, hessian_passes=passes)
-        last = (replace(stage, solver="Newton", seconds=each, iterations=1),) if flat else ()
-        return Plan((stage, *last), reason, 15 if flat else 10, solver)
+            return Plan((stage,), reason, passes, Newton(watch_divergence=flat))
+        from oddsmith.solvers.table_newton import TableNewton
+
+        solver = TableNewton(sample_rows=sample, strict=flat, watch_divergence=flat)
+        start = (self.stage("Newton", sample, 5),) if sample else ()
+        return Plan((*start, stage), reason, passes, solver)
 
     @property
     def narrow_table(self) -> bool:

@@ -66,8 +66,20 @@ class Policy:
     far_factor: float = 1e3
     """A number beside the levels of a factor whose mean is so many standard deviations from zero: elimination would
     lose six digits of it."""
-    table_hessian_passes: float = 8.0
-    """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
+    table_sample: float = 1 / 12
+    """Part of the rows of a table on which a fit with a prior starts (flights: a 40th takes another Hessian)."""
+    table_near: tuple[float, float] = (0.1, 0.005)
+    """Root mean square of the change of activations by a step, from which on a Hessian follows it; and the same for all
+    digits, where the Hessian must contract the rest many times (flights: 17 ms with 0.03 … 0.15; 50,000 groups: Newton
+    steps alone 184 ms, 160 ms)."""
+    table_steps: int = 6
+    """Gradient steps after which progress is so slow that a Hessian follows."""
+    table_room: float = 0.2
+    """Share of a table's bytes that sums of a Hessian may take. With more, those between the factor eliminated and the
+    others are summed level by level, once for all slices."""
+    table_slice_rows: int = 1 << 16
+    """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16
+    slices 5.3 ms, 4 slices 3.7 ms)."""
     largest_summary: int = 5000
     """Weights up to which a summary forms the Hessian that the fit did without (3,201 weights: 10 s on one core)."""
     sparse_columns: int = 400
@@ -77,6 +89,10 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
+    row_space_weights: int = 400
+    row_space_columns: float = 2.0
+    """Rows, times the contrasts of classes, up to which a fit with a prior is solved over combinations of the rows, and
+    columns for each row from which (100 × 2,000: 530 → 6 ms)."""
     gradients_alone_products: float = 2e7
     """Products from which a fit with a prior ends by gradients, and forms one Hessian, for its standard errors
     (4,000 × 160: 9.8 → 7.2 ms; 300 × 300, correlated: 14.6 → 10.9)."""
@@ -210,11 +226,14 @@ class Policy:
     pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
     2,000,000 × 1,000: four or five)."""
     device_sampling_error: float = 1.0
+    device_known_error: float = 1.5
     device_contraction: float = 0.3
-    """How far a search on a subsample there goes, in units of its sampling error; and the decrement that a Newton step
-    leaves, in units of its square."""
-    device_certificate_rows: tuple[int, int] = (3000, 30)
-    """Rows for each weight, of few weights and of many, whose Hessian in float64 certifies."""
+    """How far a search on a subsample there goes, in units of its sampling error, with a Hessian of its own and with
+    that of a smaller one; and the decrement that a Newton step leaves, in units of its square."""
+    device_certificate_rows: tuple[tuple[int, int], tuple[int, int]] = ((300, 4000), (20, 50))
+    device_certificate_margin: float = 2.5
+    """Rows for each weight, at least and at most, of few weights and of many, whose Hessian in float64 certifies; and
+    how many times those that the expected decrement needs."""
     device_shifts: tuple[float, ...] = (0.25, 0.03, 4e-3, 5e-4, 6e-5, 8e-6, 1e-6, 1e-7, 1e-8)
     """Parts of its diagonal that are taken off that Hessian, one after the other, to bound its smallest eigenvalue."""
     device_least_rows: int = 20_000
@@ -255,12 +274,13 @@ class Policy:
     same_activation: float = 1e-9
     """Change of activations up to which a step leaves the Hessian unchanged to nine digits, so that no pass checks
     it."""
-    diagonal_iterations: int = 40
+    diagonal_iterations: int = 100
     diagonal_stall: int = 4
     diagonal_patience: tuple[int, float] = (30, 0.1)
-    """Iterations from which the speed of diagonally preconditioned L-BFGS is known; and what a Hessian costs, in passes
-    for the gradient, at least and for each weight: a search goes on while its end is nearer than that (1,800 × 64 of
-    ten classes: 49 → 14 ms)."""
+    """Most iterations of diagonally preconditioned L-BFGS (1,000 × 1,000: 72 → 39 ms instead of 40 iterations and a
+    Hessian); iterations from which its speed is known, later those of the last third; and what a Hessian costs, in
+    passes for the gradient, at least and for each weight: a search goes on while its end is nearer than that (1,800 ×
+    64 of ten classes: 49 → 14 ms)."""
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""

@@ -37,7 +37,7 @@ class SubsampleCertificate:
     def lower_bound(self) -> tuple[Factor, float]:
         """The factored bound at the guess, and a simple bound of its smallest eigenvalue, or 0."""
         if isinstance(self.guess.hessian, BorderedDiagonal):  # of all rows
-            return self.guess.factor(), 0.0
+            return self.guess.factor(), self.sample.eigenvalue_bound(self.guess.hessian)
         H = self.sample.hessian_lower_bound(self.guess)
         return factor_spd(H, tol=0.0), self.sample.eigenvalue_bound(H)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from oddsmith.numerics import EPS, Array
 
@@ -29,26 +30,10 @@ class TensorFactor:
         """Return ``A⁻¹ b``."""
         return torch.cholesky_solve(b[:, None], self.L)[:, 0]
 
-    def squared_norm(self, b: Any) -> tuple[float, bool]:
-        """Return ``bᵀ A⁻¹ b``, and whether A is positive definite."""
+    def squared_norm(self, b: Any, also: Any) -> Any:
+        """Return ``bᵀ A⁻¹ b``, 0 if A is positive definite, and another number, on the device."""
         half = torch.linalg.solve_triangular(self.L, b[:, None], upper=False)[:, 0]
-        square, info = torch.cat([(half * half).sum()[None], self.info]).tolist()
-        return square, info == 0.0
-
-
-@dataclass(frozen=True)
-class ShiftedFactor:
-    """A matrix ``A − θ D²`` below A, D² its diagonal, that is positive definite: so ``A ⪰ θ D²``."""
-
-    factor: TensorFactor
-    smallest: float
-
-    @classmethod
-    def of(cls, A: Any, theta: float) -> ShiftedFactor:
-        """Shift a matrix; ``smallest``, less what rounding takes, bounds its eigenvalues if the factor exists."""
-        diagonal = A.diagonal().clone()
-        rounding = 4.0 * EPS * len(A) ** 2
-        return cls(TensorFactor.of(A - torch.diag(theta * diagonal)), (theta - rounding) * float(diagonal.min()))
+        return torch.stack([half @ half, self.info[0].to(half.dtype), also])
 
 
 @dataclass(frozen=True)
@@ -68,6 +53,38 @@ class SmallFactor:
         """Return ``A⁻¹ b``, NaN where A is not positive definite."""
         solution: Array = dpotrs(self.L, b, lower=1)[0] if self.definite else np.full_like(b, np.nan)
         return solution
+
+    def squared_norm(self, b: Array, also: float) -> Array:
+        """Return ``bᵀ A⁻¹ b``, 0 if A is positive definite, and another number."""
+        half = dtrtrs(self.L, b, lower=1)[0] if self.definite else b
+        return np.array([half @ half, not self.definite, also])
+
+
+@dataclass(frozen=True)
+class ShiftedFactor:
+    """``bᵀ (A − θ D²)⁻¹ b`` with D² the diagonal of A: if the matrix is positive definite, ``A ⪰ θ D²``."""
+
+    theta: float
+    size: int
+    numbers: Any
+
+    @classmethod
+    def of(cls, A: Any, theta: float, b: Any) -> ShiftedFactor:
+        """Shift a matrix, in memory or on the device, and factor it; nothing waits for it."""
+        diagonal = A.diagonal()
+        if isinstance(A, np.ndarray):
+            shifted = A.copy()
+            shifted.flat[:: len(A) + 1] -= theta * diagonal
+            factor: AnyFactor = SmallFactor.of(shifted)
+        else:
+            factor = TensorFactor.of(A - torch.diag(theta * diagonal))
+        return cls(theta, len(A), factor.squared_norm(b, diagonal.min()))
+
+    def bound(self) -> tuple[float, float]:
+        """Return the square, and a bound of the smallest eigenvalue of A, 0 where there is none."""
+        square, info, least = self.numbers.tolist()
+        smallest = (self.theta - 4.0 * EPS * self.size**2) * least
+        return square, smallest if info == 0.0 and math.isfinite(square) else 0.0
 
 
 AnyFactor: TypeAlias = TensorFactor | SmallFactor

@@ -148,7 +148,9 @@ class _Sums:
         self.base = np.zeros((K, M)) if base is None else base
         seen = np.full(K, base is not None)
         # An order in which the classes of a group are neighbours, so that one product serves them all.
-        rank = self.group if K == 1 else np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
+        rank = (
+            np.zeros(1, dtype=np.intp) if K == 1 else np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
+        )
         narrow = self.products.ndim == 2 or M <= BLAS_COLUMNS
         if narrow and not block.is_sparse and add_class_sums(block, rank, self.group, seen, self._arrays):
             return

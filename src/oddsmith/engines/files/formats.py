@@ -21,6 +21,7 @@ WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # First bytes of Excel and zip
 COMPRESSED = ("gz", "bz2", "zst", "lz4")
 DELIMITERS = ("\t", ";", "|")
 
+FIRST_LINE = re.compile(rb"[^\r\n]*")
 QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
 BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+)[^:]*: invalid value '(.*)'", re.DOTALL)
 EXPECTED = {
@@ -78,7 +79,7 @@ def delimiter_of(head: bytes | bytearray) -> str:
     >>> delimiter_of(b"a;b\n1;2\n")
     ';'
     """
-    header = head.splitlines()[0] if head.strip() else b""
+    header = bytes(FIRST_LINE.match(head)[0])  # type: ignore[index]
     between = QUOTED.sub("", header.decode("utf-8-sig", errors="replace"))
     return next((sign for sign in (",", *DELIMITERS) if sign in between), ",")
 

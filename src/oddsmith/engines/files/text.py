@@ -18,10 +18,12 @@ from oddsmith.engines.files.dialect import TextDialect, find_decimal, open_text,
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
+from oddsmith.engines.files.plain_text import read_plain
 from oddsmith.engines.files.schemas import as_codes, check_unique, common_type, conform, refine_type, text_columns
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.texts import count_lines
 
 HEAD = 1 << 20  # Maximum size of the header in bytes.
 SAMPLE = 1 << 18  # Bytes of rows from which the types of columns are first inferred.
@@ -30,6 +32,7 @@ MARGIN = 1 << 16  # Bytes read beyond the nominal end of a range, to find the en
 THREADED, MOST = 1 << 25, (1 << 31) - 1
 """Size from which several threads read one text, and the maximum that Arrow accepts at a time."""
 LONGEST = 1 << 26  # Maximum bytes of one row.
+TRIES = 2  # Texts of a file that the kernel for plain text may fail to read before it is no longer tried.
 BOM = b"\xef\xbb\xbf"
 NOT_UTF8 = (
     "holds text that is not UTF-8, unlike the beginning of the file. Pass its encoding, such as encoding='latin-1', or "
@@ -53,7 +56,8 @@ class TextTable(TableFile):
     """A CSV file: the names and types inferred from its beginning, and the starts of its rows.
 
     ``formats`` maps columns to recognised text formats (such as money). ``starts`` holds the first byte and line of
-    each range once the file has been split, so that later passes can read ranges in any order.
+    each range once the file has been split, so that later passes can read ranges in any order. ``not_plain`` has the
+    sizes of texts that only Arrow reads.
     """
 
     dialect: TextDialect
@@ -62,6 +66,7 @@ class TextTable(TableFile):
     fixed: frozenset[str] = frozenset()
     formats: Mapping[str, TextFormat] = field(default_factory=dict)
     starts: list[tuple[int, int]] = field(default_factory=list, compare=False)
+    not_plain: list[int] = field(default_factory=list, compare=False, repr=False)
     given: TextDialect = field(default_factory=TextDialect)
     sample: pa.Table | None = field(default=None, compare=False, repr=False)
     is_text: ClassVar[bool] = True
@@ -88,8 +93,9 @@ class TextTable(TableFile):
         complete = len(head) < HEAD
         dialect = (dialect or TextDialect()).found_in(head, complete=complete)
         begin = len(BOM) if head.startswith(BOM) else 0
-        begin += len(head[begin:]) - len(head[begin:].lstrip(b"\r\n"))
-        text = head[begin:]
+        while head[begin : begin + 1] in (b"\r", b"\n"):
+            begin += 1
+        text = head[begin:] if begin else head
         if not text:
             raise InvalidInputError(f"{file.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
         delimiter = dialect.delimiter or ","
@@ -99,7 +105,7 @@ class TextTable(TableFile):
                 f"{file.name!r} has a first line of over {HEAD} bytes. Is it a table with a header?"
             )
         first = len(text) if first is None else first
-        line = 1 + _count_lines(head[: begin + first])
+        line = 1 + count_lines(head[: begin + first])
         empty: dict[str, Any] = {"file": file, "schema": pa.schema([]), "expected_rows": 0}
         table = cls(**empty, dialect=dialect, start=begin + first, start_line=line)
         try:
@@ -231,14 +237,14 @@ class TextTable(TableFile):
                     cut = len(text)
                 if cut is None and want > LONGEST + nbytes:
                     raise self._error(
-                        f"the row that begins in line {line + _count_lines(text[: lines.last_row()])} has no end in "
+                        f"the row that begins in line {line + count_lines(text[: lines.last_row()])} has no end in "
                         f"{LONGEST} bytes. Is a closing quote mark missing there?"
                     )
                 want *= 2
             rest = text[cut:]
             del text[cut:], lines
             if text:
-                last, next_line = first + len(text), line + _count_lines(text)
+                last, next_line = first + len(text), line + count_lines(text)
                 yield FileRange(table=self, first=first, last=last, nbytes=len(text), text=text, line=line)
                 first, line = last, next_line
             del text
@@ -326,6 +332,9 @@ class TextTable(TableFile):
             text = self.dialect.recode(text)
         except UnicodeDecodeError as error:
             raise self._error(f"it is not {self.dialect.encoding} text ({error.reason}). Pass its encoding.") from None
+        plain = self._read_plain(text, types, names)
+        if plain is not None:
+            return plain
         quoted = b'"' in text
         splitting = csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=quoted)
         conversion = csv.ConvertOptions(column_types=types, strings_can_be_null=True, include_columns=names)
@@ -344,6 +353,16 @@ class TextTable(TableFile):
                 if widen and "conversion error" in why:
                     raise TypeInferenceError from error
                 raise self._error(self._explain(text, line, why)) from error
+
+    def _read_plain(self, text: Text, types: Types, names: list[str] | None) -> pa.Table | None:
+        """Return the rows by the kernel for plain text, None where it cannot read them; it is not tried for ever."""
+        known = names is not None and all(name in types for name in names)
+        if not known or names is None or self.dialect.decimal == "," or len(self.not_plain) >= TRIES:
+            return None
+        table = read_plain(text, self.delimiter, self.schema.names, {name: types[name] for name in names})
+        if table is None:
+            self.not_plain.append(len(text))
+        return table
 
     def _error(self, why: str) -> InvalidInputError:
         return InvalidInputError(f"{self.file.name!r} cannot be read as CSV: {why}")
@@ -368,10 +387,6 @@ def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearr
             done += more
     del text[done:]
     return text
-
-
-def _count_lines(text: Text) -> int:
-    return text.count(b"\n") or text.count(b"\r")
 
 
 def _other_decimal(format_: TextFormat, text: str) -> str:

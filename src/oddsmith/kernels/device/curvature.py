@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from oddsmith.kernels.device.logistic import logistic_sums
+from oddsmith.kernels.device.logistic import logistic_sums, point
 from oddsmith.kernels.device.softmax import packed, softmax_sums
 from oddsmith.kernels.device.tensors import Tensor, chunks
 from oddsmith.kernels.reference import CurvatureParams, Sums
@@ -25,8 +25,8 @@ def curvature(X: Tensor, t: Tensor, s: Tensor | None, at: CurvatureParams) -> Su
     center, longest = there(at.center), 0.0
     if C == 1:
         inverse = center if at.inverse is None else there(np.sqrt(at.inverse))
-        asked = {"exact": True, "longest": at.inverse is not None}
-        sums = logistic_sums(X, t, s, there(at.W[0]), there(at.b), center, inverse, **asked).cpu().numpy()
+        here = point(there(at.W[0]), there(at.b), center, inverse)
+        sums = logistic_sums(X, t, s, here, exact=True, longest=at.inverse is not None).cpu().numpy()
         value, gradient = float(sums[0]), sums[None, 2:]
         longest = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
     else:

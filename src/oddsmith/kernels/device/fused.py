@@ -8,84 +8,109 @@ import triton.language as tl
 
 @triton.jit
 def logistic_tiles(
-    X, t, s, rows, w, center, inverse, out, B, b, N,
+    X, t, s, rows, at, out, B, N,
     M: tl.constexpr, stride: tl.constexpr, BN: tl.constexpr, S: tl.constexpr, L: tl.constexpr, V: tl.constexpr,
     width: tl.constexpr, WEIGHTED: tl.constexpr, INDEXED: tl.constexpr, CENTRED: tl.constexpr,
-    LONGEST: tl.constexpr, EXACT: tl.constexpr, CURVATURE: tl.constexpr,
+    LONGEST: tl.constexpr, EXACT: tl.constexpr, CURVATURE: tl.constexpr, PRODUCTS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """Sum loss, residual, gradient and longest row of every tile ``pid, pid + programs, …`` into a row of ``out``.
 
-    A tile has BN rows of S × L × V columns: V of them are one load, L threads share a row, and S such loads follow on
-    one another. So few threads share a row that its probability is not computed by a whole warp. M and the stride are
-    constants of the compiler, which then knows how loads are aligned. With ``INDEXED`` the rows are those that ``rows``
-    names. With ``CURVATURE`` the rows ``√h (z · inverse, 1)`` are written to ``B``: their Gram matrix is the Hessian.
+    ``at`` holds two intercepts (of centred rows, and of rows as they are), weights, centre and inverse scale.
+
+    A tile has BN rows of S × L × V columns: V of them are one load, neighbouring L threads share a row, so that they
+    read it without gaps, and S such loads follow on one another. The axis of the threads comes first: Triton spreads
+    them over the axes in that order. M and the stride are constants of the compiler, which then knows how loads are
+    aligned. With ``INDEXED`` the rows are those that ``rows`` names. With ``CURVATURE`` the rows
+    ``√h (z · inverse, 1)`` are written to ``B``: their Gram matrix is the Hessian. With ``PRODUCTS`` (rows without
+    weights), the logarithms of losses are those of products; with ``AHEAD`` (rows without numbers), a tile is read
+    before the one at hand is summed.
     """
     wide = tl.float64 if EXACT else tl.float32
     pid, programs = tl.program_id(0), tl.num_programs(0)
-    along = (tl.arange(0, S) * (L * V))[:, None, None, None]
-    columns = along + (tl.arange(0, L) * V)[None, None, :, None] + tl.arange(0, V)[None, None, None, :]
+    along = (tl.arange(0, S) * (L * V))[None, None, :, None]
+    columns = along + (tl.arange(0, L) * V)[:, None, None, None] + tl.arange(0, V)[None, None, None, :]
     inside = columns < M
-    weights = tl.load(w + columns, mask=inside, other=0.0).to(wide)
+    weights = tl.load(at + 2 + columns, mask=inside, other=0.0).to(wide)
     if CENTRED:
-        middle = tl.load(center + columns, mask=inside, other=0.0).to(wide)
+        middle = tl.load(at + 2 + M + columns, mask=inside, other=0.0).to(wide)
     if LONGEST or CURVATURE:
-        scale = tl.load(inverse + columns, mask=inside, other=0.0).to(wide if CURVATURE else tl.float32)
-    gradient = tl.zeros([S, BN, L, V], dtype=wide)
+        scale = tl.load(at + 2 + 2 * M + columns, mask=inside, other=0.0).to(wide if CURVATURE else tl.float32)
+    gradient = tl.zeros([L, BN, S, V], dtype=wide)
     residual = tl.zeros([BN], dtype=wide)
     loss = tl.zeros([BN], dtype=tl.float64)
     longest = tl.zeros([BN], dtype=tl.float32)
-    intercept = tl.load(b).to(wide)
+    intercept = tl.load(at + (0 if CENTRED else 1)).to(wide)
     tiles = tl.cdiv(N, BN)
     source = (pid * BN + tl.arange(0, BN)).to(tl.int64)
+    there = source < N
     if INDEXED:
-        source = tl.load(rows + source, mask=source < N, other=0)
-    for tile in range(pid, tiles, programs):
-        row = (tile * BN + tl.arange(0, BN)).to(tl.int64)
-        there = row < N
-        if INDEXED:  # the numbers of the next rows are there when they are needed
-            ahead = tl.load(rows + row + programs * BN, mask=row + programs * BN < N, other=0)
-        else:
-            source = row
+        source = tl.load(rows + source, mask=there, other=0)
+    if AHEAD:
         mask = there[None, :, None, None] & inside
-        z = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0).to(wide)
-        y = tl.load(t + source, mask=there, other=0).to(wide)
-        if CENTRED:
-            z -= middle
-        a = tl.sum(tl.sum(tl.sum(z * weights, axis=3), axis=0), axis=1) + intercept
-        e = tl.exp(-tl.abs(a))
-        p = tl.where(a >= 0, 1.0, e) / (1.0 + e)
-        r = p - y
-        value = tl.maximum(a, 0.0) - a * y + tl.log(1.0 + e)
-        h = e / ((1.0 + e) * (1.0 + e))
-        if WEIGHTED:
-            weight = tl.load(s + source, mask=there, other=0.0).to(wide)
-            r *= weight
-            value *= weight
-            h *= weight
-            there = there & (weight > 0)
-        r = tl.where(there, r, 0.0)
-        gradient += r[None, :, None, None] * z
-        residual += r
-        loss += tl.where(there, value, 0.0).to(tl.float64)
-        if LONGEST:
-            short = z.to(tl.float32) * scale.to(tl.float32)
-            norms = tl.sum(tl.sum(tl.sum(short * short, axis=3), axis=0), axis=1)
-            longest = tl.maximum(longest, tl.where(there, norms, 0.0))
-        if CURVATURE:
-            root = tl.sqrt(tl.where(there, h, 0.0))[None, :, None, None]
-            scaled = tl.where(columns == M, root, root * z * scale)
-            if not EXACT:
-                scaled = tl.minimum(tl.maximum(scaled, -65000.0), 65000.0)
-            kept = (row < N)[None, :, None, None] & (columns < width)
-            tl.store(B + row[None, :, None, None] * width + columns, scaled.to(B.dtype.element_ty), mask=kept)
-        if INDEXED:
-            source = ahead
+        following = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0)
+    # Products of so many factors 1 + e ≤ 2 stay in the range of float64, and one logarithm does for them.
+    span = programs * (512 if PRODUCTS else 1 << 16)
+    for first in range(pid, tiles, span):
+        product = tl.full([BN], 1.0, dtype=wide)
+        for tile in range(first, min(first + span, tiles), programs):
+            row = (tile * BN + tl.arange(0, BN)).to(tl.int64)
+            there = row < N
+            then = row + programs * BN
+            if INDEXED:  # the numbers of the next rows are there when they are needed
+                ahead = tl.load(rows + then, mask=then < N, other=0)
+            else:
+                source = row
+            y = tl.load(t + source, mask=there, other=0).to(wide)
+            if AHEAD:  # so are the rows
+                z = following.to(wide)
+                mask = (then < N)[None, :, None, None] & inside
+                following = tl.load(X + then[None, :, None, None] * stride + columns, mask=mask, other=0.0)
+            else:
+                mask = there[None, :, None, None] & inside
+                z = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0).to(wide)
+            if CENTRED:
+                z -= middle
+            a = tl.sum(tl.sum(tl.sum(z * weights, axis=3), axis=2), axis=0) + intercept
+            e = tl.exp(-tl.abs(a))
+            p = tl.where(a >= 0, 1.0, e) / (1.0 + e)
+            r = p - y
+            value = tl.maximum(a, 0.0) - a * y
+            if PRODUCTS:
+                product *= tl.where(there, 1.0 + e, 1.0)
+            else:
+                value += tl.log(1.0 + e)
+            h = e / ((1.0 + e) * (1.0 + e))
+            if WEIGHTED:
+                weight = tl.load(s + source, mask=there, other=0.0).to(wide)
+                r *= weight
+                value *= weight
+                h *= weight
+                there = there & (weight > 0)
+            r = tl.where(there, r, 0.0)
+            gradient += r[None, :, None, None] * z
+            residual += r
+            loss += tl.where(there, value, 0.0).to(tl.float64)
+            if LONGEST:
+                short = z.to(tl.float32) * scale.to(tl.float32)
+                norms = tl.sum(tl.sum(tl.sum(short * short, axis=3), axis=2), axis=0)
+                longest = tl.maximum(longest, tl.where(there, norms, 0.0))
+            if CURVATURE:
+                root = tl.sqrt(tl.where(there, h, 0.0))[None, :, None, None]
+                scaled = tl.where(columns == M, root, root * z * scale)
+                if not EXACT:
+                    scaled = tl.minimum(tl.maximum(scaled, -65000.0), 65000.0)
+                kept = (row < N)[None, :, None, None] & (columns < width)
+                tl.store(B + row[None, :, None, None] * width + columns, scaled.to(B.dtype.element_ty), mask=kept)
+            if INDEXED:
+                source = ahead
+        if PRODUCTS:
+            loss += tl.log(product).to(tl.float64)
     here = out + pid * (S * L * V + 3)
     tl.store(here, tl.sum(loss, axis=0))
     tl.store(here + 1, tl.max(longest, axis=0).to(tl.float64))
     tl.store(here + 2, tl.sum(residual.to(tl.float64), axis=0))
     sums = tl.sum(gradient.to(tl.float64), axis=1)
-    tl.store(here + 3 + tl.reshape(columns, [S, L, V]), sums)
+    tl.store(here + 3 + tl.reshape(columns, [L, S, V]), sums)
 
 
 @triton.jit
@@ -150,3 +175,57 @@ def softmax_tiles(A, b, t, s, R, out, n, K, factor, BK: tl.constexpr, WEIGHTED: 
     here = out + pid * (BK + 1)
     tl.store(here + tl.arange(0, 1), loss)
     tl.store(here + 1 + classes, total)
+
+
+@triton.jit
+def hessian_tiles(G, Q, H, P, width, each, BP: tl.constexpr):
+    """Write a row of ``H = each · G + diag(Q)``, P × P in float64; G has rows of ``width``, and its first row last."""
+    i = tl.program_id(0)
+    j = tl.arange(0, BP)
+    inside = j < P
+    source = tl.where(i == 0, P - 1, i - 1) * width + tl.where(j == 0, P - 1, j - 1)
+    h = tl.load(G + source, mask=inside, other=0.0).to(tl.float64) * each
+    h += tl.where(j == i, tl.load(Q + i), 0.0)
+    tl.store(H + i * P + j, h, mask=inside)
+
+
+@triton.jit
+def step_tile(
+    sums, p, g, info, at, known, before, log, each, P, PAIRED: tl.constexpr, BP: tl.constexpr,
+):  # fmt: skip
+    """Take one step of L-BFGS with the pair of the last one; see `steps.take_step`."""
+    i = tl.arange(0, BP)
+    inside, behind = i < P, (i > 0) & (i < P)
+    mean = tl.load(known + i, mask=inside, other=0.0)
+    Q = tl.load(known + P + i, mask=inside, other=0.0)
+    x = tl.load(before + i, mask=inside, other=0.0)
+    slope = tl.load(g + i, mask=inside, other=0.0)
+    solution = tl.load(p + i, mask=inside, other=0.0)
+    direction, curvature = solution, tl.sum(solution * 0.0, axis=0) + 1.0
+    if PAIRED:
+        dx = x - tl.load(before + P + i, mask=inside, other=0.0)
+        dg = slope - tl.load(before + 2 * P + i, mask=inside, other=0.0)
+        dp = solution - tl.load(before + 3 * P + i, mask=inside, other=0.0)
+        curvature = tl.sum(dx * dg, axis=0)
+        alpha = tl.sum(dx * slope, axis=0) / curvature
+        direction = (solution - alpha * dp) * (curvature / tl.sum(dg * dp, axis=0))
+        direction += dx * (alpha - tl.sum(dg * direction, axis=0) / curvature)
+    delta = x - mean
+    tl.store(log, tl.load(sums) * each)
+    tl.store(log + 1, 0.5 * tl.sum(Q * delta * delta, axis=0))
+    tl.store(log + 2, tl.sum(slope * slope, axis=0))
+    tl.store(log + 3, tl.sum(slope * solution, axis=0))
+    tl.store(log + 4, curvature)
+    tl.store(log + 5, tl.load(info).to(tl.float64))
+    tl.store(before + P + i, x, mask=inside)
+    tl.store(before + 2 * P + i, slope, mask=inside)
+    tl.store(before + 3 * P + i, solution, mask=inside)
+    x -= direction
+    tl.store(before + i, x, mask=inside)
+    center = tl.load(at + P + i, mask=behind, other=0.0)
+    w = x * tl.load(at + 2 * P - 1 + i, mask=behind, other=0.0)
+    b = tl.sum(tl.where(i == 0, x, 0.0), axis=0)
+    tl.store(at, b)
+    tl.store(at + 1, b - tl.sum(w * center, axis=0))
+    tl.store(at + 1 + i, w, mask=behind)
+    tl.store(at + 3 * P - 1 + i, Q * (x - mean), mask=inside)

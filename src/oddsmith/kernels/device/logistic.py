@@ -7,22 +7,22 @@ from typing import Any
 
 import torch
 
-from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_device
+from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, launch, on_device
 
 WIDEST = 2048
 """Columns up to which a tile of rows stays in registers; beyond, products by chunks in the cache are as fast."""
-PROGRAMS_PER_PROCESSOR = (4, 8)
-"""Programs of a pass, and of one that writes rows, too."""
+
+
+def point(w: Tensor, b: Tensor, center: Tensor, inverse: Tensor) -> Tensor:
+    """Return the vector that `logistic_sums` takes: intercepts of centred rows and of rows, ``w``, centre, inverse."""
+    return torch.cat([b, b - w @ center, w, center, inverse])
 
 
 def logistic_sums(
     X: Tensor,
     t: Tensor,
     s: Tensor | None,
-    w: Tensor,
-    b: Tensor,
-    center: Tensor,
-    inverse: Tensor,
+    at: Tensor,
     *,
     exact: bool,
     longest: bool = False,
@@ -32,35 +32,41 @@ def logistic_sums(
 ) -> Tensor:
     """Return value, longest row, ``Σ r`` and ``Σ r z`` in float64, 3 + M numbers on the device; nothing waits for them.
 
-    ``z = x − center``, ``a = b + wᵀz``, ``r = s (σ(a) − t)``. Without ``exact`` rows and activations are in float32,
-    and sums in float64. Without ``centred``, which suits columns whose centre is near zero against their spread, the
-    centre is taken off the sums instead of the rows, and ``b`` must be ``b − wᵀ center``. ``longest`` asks for a bound
-    of ``max ‖z · inverse‖²``. ``rows`` names the rows to sum. To ``B``, where given (and then ``centred``), the rows
+    ``z = x − center``, ``a = b + wᵀz``, ``r = s (σ(a) − t)``, at a `point`. Without ``exact`` rows and activations are
+    in float32, and sums in float64. Without ``centred``, which suits columns whose centre is near zero against their
+    spread, z is x: `take_off_center` corrects the sums. ``longest`` asks for a bound of ``max ‖z · inverse‖²``.
+    ``rows`` names the rows to sum. To ``B``, where given (and then ``centred``), the rows
     ``√(s σ(a) σ(−a)) (z · inverse, 1)`` are written, zeros behind them.
     """
     if not (has_triton(X) and X.shape[1] <= WIDEST and X.stride(1) == 1):
-        b = b if centred else b + w @ center
-        return _by_products(X, t, s, w, b, center, inverse, exact, longest, rows, B)
-    if centred:
-        return _fused(X, t, s, w, b, center, inverse, exact, longest, True, rows, B)
-    total = _fused(X, t, s, w, b, center, inverse, exact, longest, False, rows, None)
-    total[3:].addcmul_(center, total[2], value=-1.0)
-    if longest:
-        total[1] = (total[1].sqrt() + (center * inverse).norm()) ** 2
-    return total
+        return _by_products(X, t, s, at, exact, longest, centred, rows, B)
+    return _fused(X, t, s, at, exact, longest, centred, rows, B)
+
+
+def take_off_center(sums: Any, center: Any, length: float) -> Any:
+    """Correct sums over rows as they are to those over centred rows, in place; ``length`` is ``‖center · inverse‖``.
+
+    >>> import numpy as np
+    >>> take_off_center(np.array([5.0, 4.0, 2.0, 7.0]), np.array([3.0]), 1.0).tolist()
+    [5.0, 9.0, 2.0, 1.0]
+    """
+    sums[3:] -= center * sums[2]
+    sums[1] = (sums[1] ** 0.5 + length) ** 2
+    return sums
 
 
 def _by_products(
-    X: Tensor, t: Tensor, s: Tensor | None, w: Tensor, b: Tensor, center: Tensor, inverse: Tensor,
-    exact: bool, longest: bool, rows: Tensor | None, B: Tensor | None,
+    X: Tensor, t: Tensor, s: Tensor | None, at: Tensor,
+    exact: bool, longest: bool, centred: bool, rows: Tensor | None, B: Tensor | None,
 ) -> Tensor:  # fmt: skip
     """The same by PyTorch, a chunk of rows at a time."""
-    total = on_device(X, 3 + X.shape[1])
-    wide = torch.float64 if exact else torch.float32
-    for start, stop in chunks(len(X) if rows is None else len(rows), X.shape[1]):
+    M, wide = X.shape[1], torch.float64 if exact else torch.float32
+    own, plain, w, center, inverse = at[: 2 + 3 * M].to(wide).split([1, 1, M, M, M])
+    total, middle, b = on_device(X, 3 + M), center if centred else 0.0 * center, own if centred else plain
+    for start, stop in chunks(len(X) if rows is None else len(rows), M):
         part = slice(start, stop) if rows is None else rows[start:stop]
-        z = X[part].to(wide) - center.to(wide)
-        a = (z @ w.to(wide) + b.to(wide)).to(torch.float64)
+        z = X[part].to(wide) - middle
+        a = (z @ w + b).to(torch.float64)
         y = t[part].to(torch.float64)
         r, value = torch.sigmoid(a) - y, torch.nn.functional.softplus(-torch.abs(a)) + a.clamp(min=0.0) - a * y
         h = torch.sigmoid(a) * torch.sigmoid(-a)
@@ -69,20 +75,20 @@ def _by_products(
         total[0] += value.sum()
         total[2] += r.sum()
         total[3:] += (r.to(wide) @ z).to(torch.float64)
-        scaled = z * inverse.to(wide)
+        scaled = z * inverse
         if longest:
             norms = (scaled * scaled).sum(dim=1)
             norms = norms if s is None else norms * (s[part] > 0)
             total[1] = torch.maximum(total[1], norms.max().to(torch.float64))
         if B is not None:
-            B[start:stop, : X.shape[1]] = h.sqrt()[:, None].to(wide) * scaled
-            B[start:stop, X.shape[1]] = h.sqrt()
-            B[start:stop, X.shape[1] + 1 :] = 0.0
+            B[start:stop, :M] = h.sqrt()[:, None].to(wide) * scaled
+            B[start:stop, M] = h.sqrt()
+            B[start:stop, M + 1 :] = 0.0
     return total
 
 
 def _fused(
-    X: Tensor, t: Tensor, s: Tensor | None, w: Tensor, b: Tensor, center: Tensor, inverse: Tensor,
+    X: Tensor, t: Tensor, s: Tensor | None, at: Tensor,
     exact: bool, longest: bool, centred: bool, rows: Tensor | None, B: Tensor | None,
 ) -> Tensor:  # fmt: skip
     """The same by the kernel in Triton: each program sums every so-manieth tile of rows, and the device their sums."""
@@ -90,14 +96,21 @@ def _fused(
 
     N, M = len(X) if rows is None else len(rows), X.shape[1]
     width = 0 if B is None else B.shape[1]
-    BN, S, L, V, warps = tile_shape(max(M, width), X.element_size(), exact=exact, centred=centred, writes=width > 0)
-    programs = min(-(-N // BN), PROGRAMS_PER_PROCESSOR[width > 0] * _processors(X.device))
+    asked = {"exact": exact, "centred": centred, "longest": longest, "writes": width > 0}
+    BN, S, L, V, warps = tile_shape(max(M, width), X.element_size(), **asked)
+    programs = min(-(-N // BN), (4 if exact else 8) * _processors(X.device))
     out = torch.empty((programs, S * L * V + 3), dtype=torch.float64, device=X.device)
-    logistic_tiles[(programs,)](
-        X, t, t if s is None else s, t if rows is None else rows, w, center, inverse, out, out if B is None else B, b,
-        N, M=M, stride=X.stride(0), BN=BN, S=S, L=L, V=V, width=width,
-        WEIGHTED=s is not None, INDEXED=rows is not None, CENTRED=centred, LONGEST=longest, EXACT=exact,
-        CURVATURE=B is not None, num_warps=warps,
+    launch(
+        logistic_tiles,
+        programs,
+        (X, t, t if s is None else s, t if rows is None else rows, at, out, out if B is None else B, N),
+        {
+            "M": M, "stride": X.stride(0), "BN": BN, "S": S, "L": L, "V": V, "width": width,
+            "WEIGHTED": s is not None, "INDEXED": rows is not None, "CENTRED": centred, "LONGEST": longest,
+            "EXACT": exact, "CURVATURE": B is not None, "PRODUCTS": exact and s is None,
+            "AHEAD": exact and rows is None and B is None,
+        },
+        warps,
     )  # fmt: skip
     total = out.sum(dim=0)[: 3 + M]
     if longest:
@@ -106,7 +119,7 @@ def _fused(
 
 
 def tile_shape(
-    M: int, itemsize: int, *, exact: bool, centred: bool = True, writes: bool = False
+    M: int, itemsize: int, *, exact: bool, centred: bool = False, longest: bool = False, writes: bool = False
 ) -> tuple[int, int, int, int, int]:
     """Return rows of a tile, loads, threads and numbers a load of a row, and warps, for M columns.
 
@@ -114,13 +127,16 @@ def tile_shape(
     (32, 8, 4, 4, 4)
     """
     V, BM = 16 // itemsize, max(32, 1 << (M - 1).bit_length())
-    if writes:  # more threads share a row, so that its columns stay in registers
-        L = max(min(32, BM // V), BM // 16)
-        return max(2, min(16, 2048 // BM)), BM // (L * V), L, V, 4
-    L = 4 if BM <= 128 and (centred or not exact) else min(8, BM // V)
-    # H200, TB/s in float32 and in float64: 4.3 and 2.5 at 100 columns, 3.4 and 2.4 at 1,000.
-    rows = 4096 // BM if BM <= 512 else 8192 // BM
-    return max(1, rows // 2 if exact and BM > 512 else rows), BM // (L * V), L, V, 4
+    most = BM // V
+    if writes and exact:  # few columns a thread: they take four times the registers
+        L = min(8 if BM <= 128 else 32 if BM <= 256 else 128, most)
+        return max(1, 64 // L), BM // (L * V), L, V, max(2, min(4, L // 32))
+    if writes:
+        L = min(8 if BM <= 128 else 32 if BM <= 512 else 128, most)
+        return max(1, 128 // L, 4096 // BM if BM <= 512 else 1), BM // (L * V), L, V, 4
+    # H200, TB/s in float32 and in float64: 4.4 and 3.3 at 100 columns, 4.4 and 3.6 at 1,000.
+    L = min(max(8 if centred or longest else 4, BM // 32), most)
+    return max(1, 128 // L, (2048 if exact and BM <= 64 else 4096) // BM), BM // (L * V), L, V, 4
 
 
 @lru_cache(maxsize=8)

@@ -76,14 +76,49 @@ class TableProblem(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("n", "m", "f")),
-        *(
-            (name, _P)
-            for name in ("columns", "column_kinds", "codes", "code_kinds", "values", "places", "numbers", "center")
-        ),
+        *((name, _P) for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "places")),
+        *((name, _P) for name in ("numbers", "center")),
         *((name, _P) for name in ("t", "s", "offset", "w", "inverse", "rows", "g", "squares", "A")),
         *((name, _I) for name in ("size", "eliminated", "start", "levels")),
-        *((name, _P) for name in ("D", "B")),
+        *((name, _P) for name in ("D", "B", "N")),
+        *((name, _I) for name in ("from_", "to")),
         *((name, _D) for name in ("value", "max_norm2")),
+    )
+
+
+class TextLevelTable(ctypes.Structure):
+    """``text_levels`` of texts.h."""
+
+    _fields_ = (
+        *((name, _I) for name in ("levels", "most")),
+        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "keys", "slots")),
+        ("slots_less_one", _I),
+    )
+
+
+class TextsProblem(ctypes.Structure):
+    """``texts_problem`` of texts.c."""
+
+    _fields_ = (
+        *((name, _P if name == "offsets" else _I) for name in ("n", "next", "offsets", "wide")),
+        *((name, _I if name in ("size", "first") else _P) for name in ("data", "size", "valid", "first", "codes")),
+        *((name, _P if name == "counts" else _I) for name in ("width", "counts", "missing")),
+        ("levels", TextLevelTable),
+    )
+
+
+class CsvColumn(ctypes.Structure):
+    """``csv_column`` of csv.c."""
+
+    _fields_ = (*((name, _P) for name in ("values", "valid", "levels")), *((name, _I) for name in ("kind", "missing")))
+
+
+class CsvProblem(ctypes.Structure):
+    """``csv_problem`` of csv.c."""
+
+    _fields_ = (
+        *((name, _P if name in ("text", "columns") else _I) for name in ("text", "size", "delimiter", "columns")),
+        *((name, _I) for name in ("count", "rows", "room", "next", "status", "column")),
     )
 
 
@@ -147,6 +182,8 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "newton": (ctypes.POINTER(NewtonProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
+    "texts": (ctypes.POINTER(TextsProblem),),
+    "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),

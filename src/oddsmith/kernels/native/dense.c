@@ -320,7 +320,7 @@ EXPORT int NAME(models)(dense_problem *p, double *values) {
             if (p->offset)
                 for (int64_t i = 0; i < at.n; i++) a[i] += p->offset[at.seen + i];
             for (int64_t i = at.n; i < ld; i++) a[i] = 1e300;
-            double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r);
+            double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r, NULL);
             if (value != value) value = logistic_losses(a, sign, p->s ? s : NULL, ld, r, h);
             values[k] += value;
             for (int64_t i = at.n; i < ld; i++) r[i] = 0.0;
@@ -358,7 +358,7 @@ EXPORT int NAME(has_half)(void) { return HAS_HALF; }
 /* Add to g and H; set value and max_norm2. Returns 0, 1 if memory is short, 2 if this level cannot read such rows. */
 EXPORT int NAME(dense)(dense_problem *p) {
     p->value = p->max_norm2 = 0.0;
-    const int whole_rows = p->column == 1 && p->row == p->m, plain = !p->H && !p->V && !p->root_rows && p->t;
+    const int whole_rows = p->column == 1 && p->row == p->m, plain = !p->H && (!p->V || p->C == 1) && !p->root_rows && p->t;
     if (p->kind == STORED_AS_HALF) {
 #if HAS_HALF
         if (p->C == 1 && plain && whole_rows && p->m >= LANES_float) return logistic_rows_half(p);

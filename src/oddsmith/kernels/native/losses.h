@@ -27,15 +27,16 @@ INLINE double logistic_losses(
     return sum_double(value);
 }
 
-/* Residuals alone, of rows of weight 1. The sum of the losses comes from one logarithm of a product; returns NaN where
-   that loses digits, since the losses are far below 1. */
-INLINE double logistic_residuals(const double *a, const double *sign, int64_t n, int64_t ld, double *r) {
+/* Residuals, and curvatures unless h is NULL, of rows of weight 1. The sum of the losses comes from one logarithm of a
+   product; returns NaN where that loses digits, since the losses are far below 1. */
+INLINE double logistic_residuals(const double *a, const double *sign, int64_t n, int64_t ld, double *r, double *h) {
     vector_double product = splat_double(1.0), beyond = {0};
     EACH(i) {
         vector_double m = AT(sign + i) * AT(a + i);
         vector_int64 right = m >= 0.0;
         vector_double e = exp_nonpositive(select_double(right, -m, m)), d = 1.0 / (1.0 + e);
         store_double(r + i, -AT(sign + i) * select_double(right, e * d, d));
+        if (h) store_double(h + i, e * d * d);
         product *= 1.0 + e;
         beyond += select_double(right, splat_double(0.0), -m);
     }

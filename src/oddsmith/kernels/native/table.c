@@ -6,9 +6,12 @@
 #include "losses.h"
 
 #define TABLE_TILE 128
+#define COPIES 4       /* of the sums of a factor */
+#define FEW_LEVELS 256 /* with fewer, its sums are kept in copies */
 
-enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS };
+enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, CROSS };
 enum { FLOAT64, FLOAT32, INT64, INT32, INT16, INT8, UINT8 };
+static const int64_t BYTES[] = {8, 4, 8, 4, 2, 1, 1};
 
 typedef struct {
     int64_t n, m, f; /* rows, columns of numbers, factors */
@@ -16,6 +19,7 @@ typedef struct {
     const int64_t *column_kinds;
     const void *const *codes;
     const int64_t *code_kinds;
+    const int64_t *code_levels;   /* of each factor: codes are -1 ... code_levels - 1 */
     const double *const *values;  /* of each factor: what stands in the level's column, NULL for ones */
     const int32_t *const *places; /* of each factor: the place in the sums by code + 1 */
     const int64_t *numbers;       /* m: the place of each column of numbers */
@@ -29,24 +33,46 @@ typedef struct {
     double *A;                /* the Hessian, each pair once, without the factor eliminated; or NULL */
     int64_t size, eliminated; /* order of A, one more than the columns; the factor eliminated, or -1 */
     int64_t start, levels;    /* of that factor: its first place, the number of its places */
-    double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size) */
+    double *D, *B, *N;        /* its diagonal, and its rows of the Hessian (levels + 1 by size); or only those with the
+                                 intercept and the numbers (levels + 1 by 1 + m), and B is NULL */
+    int64_t from, to;         /* CROSS: the levels whose rows B has */
     double value, max_norm2;
 } table_problem;
 
+/* A factor in a pass. With few levels for the rows, weights and sums are in tables by code + 1 of its own, several copies of
+   the sums taking turns: rows that follow each other mostly have the same level, and a sum would wait for the one before.
+   With many, they are those of the problem, by place. */
 typedef struct {
-    double *Z;       /* m columns of TABLE_TILE numbers, centred */
-    double *V;       /* f columns: values of the factors */
-    int32_t *places; /* f columns: places in the sums */
-    double *a, *r, *h, *sign, *s;
+    int64_t entries, copies; /* levels + 1; 0 copies: by place */
+    const double *w, *inverse;
+    double *g;
+    double *u;           /* sums of h (1, z) by code + 1, and what a row of them takes */
+    const int32_t *rows; /* by code + 1: the row of A or B; NULL: to be looked up */
+} factor_sums;
+
+typedef struct {
+    double *Z;             /* m columns of TABLE_TILE numbers, centred */
+    double *V;             /* f columns: values of the factors */
+    int32_t *at, *rows;    /* f columns: where weights and sums of the factors are, and their rows of the Hessian */
+    double *Y;             /* rows of h (1, z), `wide` apart */
+    double *a, *r, *h, *sign, *s, *hz;
+    int64_t wide;
+    factor_sums *factors;
 } table_tile;
 
+/* Numbers less c: of `n` rows from `first` on or, where `which` is not NULL, of those of them that it lists. */
 #define COLUMN(KIND)                                                                                                       \
     do {                                                                                                                   \
         const KIND *restrict from = (const KIND *)x + first;                                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                       \
+        if (which)                                                                                                         \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[which[i]] - c;                                            \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                   \
     } while (0)
 
-INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, double c, double *restrict to) {
+INLINE void load_column(
+    const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *which, double c, double *restrict to
+) {
     switch (kind) {
     case FLOAT64: COLUMN(double); break;
     case FLOAT32: COLUMN(float); break;
@@ -61,13 +87,14 @@ INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, d
 #define CODES(KIND)                                                                                                        \
     do {                                                                                                                   \
         const KIND *restrict from = (const KIND *)x + first;                                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = places[from[i]];                                                           \
+        if (which)                                                                                                         \
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[which[i]] + 1;                                           \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                  \
     } while (0)
 
-INLINE void load_codes(
-    const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *places, int32_t *restrict to
-) {
-    places++; /* code -1 comes first */
+/* Codes + 1. */
+INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *which, int32_t *restrict to) {
     switch (kind) {
     case INT32: CODES(int32_t); break;
     case INT16: CODES(int16_t); break;
@@ -75,14 +102,33 @@ INLINE void load_codes(
     }
 }
 
+/* Prefetch the numbers from `first` on, as many as a tile has and the column has left. */
+INLINE void prefetch_column(const void *x, int64_t kind, int64_t first, int64_t n) {
+    const int64_t size = BYTES[kind];
+    const char *from = (const char *)x + first * size;
+    for (int64_t at = 0; at < n * size; at += 64) PREFETCH(from + at);
+}
+
+INLINE void prefetch_tile(const table_problem *p, int64_t first) {
+    const int64_t n = least(TABLE_TILE, p->n - first);
+    for (int64_t j = 0; j < p->m; j++) prefetch_column(p->columns[j], p->column_kinds[j], first, n);
+    for (int64_t k = 0; k < p->f; k++) prefetch_column(p->codes[k], p->code_kinds[k], first, n);
+}
+
+/* Where the sums of a factor are in a tile, and its values. */
+INLINE void load_factor(const table_problem *p, int64_t k, int64_t first, int64_t n, const int32_t *which, table_tile t) {
+    int32_t *restrict at = t.at + k * TABLE_TILE;
+    load_codes(p->codes[k], p->code_kinds[k], first, n, which, at);
+    if (!t.factors[k].copies)
+        for (int64_t i = 0; i < n; i++) at[i] = p->places[k][at[i]];
+    if (p->values[k])
+        for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + (which ? which[i] : i)];
+}
+
 INLINE void load_tile(const table_problem *p, int64_t first, int64_t n, table_tile t) {
     for (int64_t j = 0; j < p->m; j++)
-        load_column(p->columns[j], p->column_kinds[j], first, n, p->center[j], t.Z + j * TABLE_TILE);
-    for (int64_t k = 0; k < p->f; k++) {
-        load_codes(p->codes[k], p->code_kinds[k], first, n, p->places[k], t.places + k * TABLE_TILE);
-        if (p->values[k])
-            for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + i];
-    }
+        load_column(p->columns[j], p->column_kinds[j], first, n, NULL, p->center[j], t.Z + j * TABLE_TILE);
+    for (int64_t k = 0; k < p->f; k++) load_factor(p, k, first, n, NULL, t);
 }
 
 INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_tile t) {
@@ -92,49 +138,80 @@ INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_
         for (int64_t i = 0; i < n; i++) t.a[i] += w * z[i];
     }
     for (int64_t k = 0; k < p->f; k++) {
-        const int32_t *restrict at = t.places + k * TABLE_TILE;
-        const double *restrict v = t.V + k * TABLE_TILE;
+        const int32_t *restrict at = t.at + k * TABLE_TILE;
+        const double *restrict v = t.V + k * TABLE_TILE, *restrict w = t.factors[k].w;
         if (p->values[k])
-            for (int64_t i = 0; i < n; i++) t.a[i] += p->w[at[i]] * v[i];
+            for (int64_t i = 0; i < n; i++) t.a[i] += w[at[i]] * v[i];
         else
-            for (int64_t i = 0; i < n; i++) t.a[i] += p->w[at[i]];
+            for (int64_t i = 0; i < n; i++) t.a[i] += w[at[i]];
     }
 }
 
-INLINE void longest(table_problem *p, int64_t first, int64_t n, table_tile t) {
-    for (int64_t i = 0; i < n; i++) {
-        double total = 0.0;
-        for (int64_t j = 0; j < p->m; j++) {
-            const double z = t.Z[j * TABLE_TILE + i];
-            total += p->inverse[p->numbers[j]] * z * z;
-        }
-        for (int64_t k = 0; k < p->f; k++) {
-            const double v = p->values[k] ? t.V[k * TABLE_TILE + i] : 1.0;
-            total += p->inverse[t.places[k * TABLE_TILE + i]] * v * v;
-        }
-        if (total > p->max_norm2 && !(p->s && p->s[first + i] == 0.0)) p->max_norm2 = total;
+/* The longest row; `q` takes the squares of the tile's. */
+INLINE void longest(table_problem *p, int64_t first, int64_t n, table_tile t, double *restrict q) {
+    for (int64_t i = 0; i < n; i++) q[i] = 0.0;
+    for (int64_t j = 0; j < p->m; j++) {
+        const double scale = p->inverse[p->numbers[j]], *restrict z = t.Z + j * TABLE_TILE;
+        for (int64_t i = 0; i < n; i++) q[i] += scale * z[i] * z[i];
     }
+    for (int64_t k = 0; k < p->f; k++) {
+        const int32_t *restrict at = t.at + k * TABLE_TILE;
+        const double *restrict v = t.V + k * TABLE_TILE, *restrict scale = t.factors[k].inverse;
+        if (p->values[k])
+            for (int64_t i = 0; i < n; i++) q[i] += scale[at[i]] * v[i] * v[i];
+        else
+            for (int64_t i = 0; i < n; i++) q[i] += scale[at[i]];
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (q[i] > p->max_norm2 && !(p->s && p->s[first + i] == 0.0)) p->max_norm2 = q[i];
 }
 
-/* Sums of r (1, z), and of r (1, z²) if they are asked for. */
+/* Sums of r by level. */
+INLINE void add_levels(factor_sums sums, const int32_t *restrict at, const double *restrict r, int64_t n) {
+    int64_t i = 0;
+    if (sums.copies == COPIES) {
+        double *restrict g0 = sums.g, *restrict g1 = g0 + sums.entries, *restrict g2 = g1 + sums.entries;
+        double *restrict g3 = g2 + sums.entries;
+        for (; i + COPIES <= n; i += COPIES) {
+            g0[at[i]] += r[i];
+            g1[at[i + 1]] += r[i + 1];
+            g2[at[i + 2]] += r[i + 2];
+            g3[at[i + 3]] += r[i + 3];
+        }
+    }
+    for (; i < n; i++) sums.g[at[i]] += r[i];
+}
+
+/* The sum of `ld` numbers. */
+INLINE double tile_sum(const double *x, int64_t ld) {
+    vector_double sum = {0};
+    EACH(i) sum += AT(x + i);
+    return sum_double(sum);
+}
+
+/* Sums of r (1, z), and of r (1, z²) if they are asked for. Those of factors in tables are the same, and added at the end. */
 INLINE void add_gradient(table_problem *p, int64_t n, table_tile t) {
-    double total = 0.0;
-    for (int64_t i = 0; i < n; i++) total += t.r[i];
+    const double total = tile_sum(t.r, round_up(n, LANES_double));
     p->g[0] += total;
     if (p->squares) p->squares[0] += total;
     for (int64_t j = 0; j < p->m; j++) {
         const double *restrict z = t.Z + j * TABLE_TILE;
-        vector_double sum = {0};
-        for (int64_t i = 0; i < round_up(n, LANES_double); i += LANES_double) sum += AT(t.r + i) * AT(z + i);
+        vector_double sum = {0}, squares = {0};
+        for (int64_t i = 0; i < round_up(n, LANES_double); i += LANES_double) {
+            const vector_double rz = AT(t.r + i) * AT(z + i);
+            sum += rz;
+            squares += rz * AT(z + i);
+        }
         p->g[p->numbers[j]] += sum_double(sum);
-        if (!p->squares) continue;
-        double squares = 0.0;
-        for (int64_t i = 0; i < n; i++) squares += t.r[i] * z[i] * z[i];
-        p->squares[p->numbers[j]] += squares;
+        if (p->squares) p->squares[p->numbers[j]] += sum_double(squares);
     }
     for (int64_t k = 0; k < p->f; k++) {
-        const int32_t *restrict at = t.places + k * TABLE_TILE;
+        const int32_t *restrict at = t.at + k * TABLE_TILE;
         const double *restrict v = t.V + k * TABLE_TILE;
+        if (t.factors[k].copies || !(p->values[k] || p->squares)) {
+            add_levels(t.factors[k], at, t.r, n);
+            continue;
+        }
         for (int64_t i = 0; i < n; i++) {
             const double x = p->values[k] ? v[i] : 1.0;
             p->g[at[i]] += t.r[i] * x;
@@ -144,77 +221,231 @@ INLINE void add_gradient(table_problem *p, int64_t n, table_tile t) {
 }
 
 /* A place in A: those of the factor eliminated are not there. */
-INLINE int64_t place_in(const table_problem *p, int64_t place) {
-    return place < p->start ? place : place - p->levels;
+INLINE int32_t place_in(const table_problem *p, int32_t place) {
+    return (int32_t)(place < p->start ? place : place - p->levels);
 }
 
-INLINE void add_numbers(table_problem *p, int64_t n, table_tile t, double *restrict hz) {
+/* The row of A, or of B for the factor eliminated, of a place of factor k. */
+INLINE int32_t row_of(const table_problem *p, int64_t k, int32_t place) {
+    if (k != p->eliminated) return place_in(p, place);
+    return (int32_t)(place == p->size - 1 + p->levels ? p->levels : place - p->start);
+}
+
+INLINE void add_numbers(table_problem *p, int64_t n, table_tile t) {
     const int64_t ld = round_up(n, LANES_double);
     for (int64_t j = -1; j < p->m; j++) {
         const double *z = t.Z + j * TABLE_TILE;
-        double *row = p->A + (j < 0 ? 0 : place_in(p, p->numbers[j])) * p->size, total = 0.0;
-        for (int64_t i = 0; i < n; i++) hz[i] = j < 0 ? t.h[i] : t.h[i] * z[i];
-        for (int64_t i = 0; i < n; i++) total += hz[i];
-        row[0] += total;
+        double *row = p->A + (j < 0 ? 0 : place_in(p, (int32_t)p->numbers[j])) * p->size;
+        for (int64_t i = 0; i < n; i++) t.hz[i] = j < 0 ? t.h[i] : t.h[i] * z[i];
+        for (int64_t i = 0; i < n; i++) t.Y[i * t.wide + 1 + j] = t.hz[i];
+        row[0] += tile_sum(t.hz, ld);
         for (int64_t k = 0; k <= j; k++) {
             vector_double sum = {0};
             const double *y = t.Z + k * TABLE_TILE;
-            for (int64_t i = 0; i < ld; i += LANES_double) sum += AT(hz + i) * AT(y + i);
-            row[place_in(p, p->numbers[k])] += sum_double(sum);
+            for (int64_t i = 0; i < ld; i += LANES_double) sum += AT(t.hz + i) * AT(y + i);
+            row[place_in(p, (int32_t)p->numbers[k])] += sum_double(sum);
         }
+    }
+}
+
+/* Sums of h (1, z) by level, whole rows of them at a time. */
+INLINE void add_rows(factor_sums sums, const int32_t *at, int64_t n, const double *Y, const int64_t wide) {
+    const int64_t apart = sums.copies == COPIES ? sums.entries : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double *u = sums.u + (at[i] + (i & 1) * apart) * wide;
+        for (int64_t j = 0; j < wide; j += LANES_double) store_double(u + j, AT(u + j) + AT(Y + i * wide + j));
     }
 }
 
 /* Add the rows of the Hessian of one factor: with the numbers, with the factors before it (all others, if it is the one
    eliminated), and its diagonal. */
-INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, const int64_t *numbers) {
+INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, const int32_t *numbers) {
     const int64_t size = p->size, m = p->m, apart = k == p->eliminated;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = t.places[k * TABLE_TILE + i], trash = p->size - 1 + p->levels;
-        const int64_t place = !apart ? place_in(p, at) : at == trash ? p->levels : at - p->start;
-        const double v = p->values[k] ? t.V[k * TABLE_TILE + i] : 1.0, hv = t.h[i] * v;
-        double *restrict row = (apart ? p->B : p->A) + place * size;
-        row[0] += hv;
-        for (int64_t j = 0; j < m; j++) row[numbers[j]] += hv * t.Z[j * TABLE_TILE + i];
-        for (int64_t l = 0; l < (apart ? p->f : k); l++) {
-            if (l == p->eliminated) continue;
-            const double x = p->values[l] ? t.V[l * TABLE_TILE + i] : 1.0;
-            row[place_in(p, t.places[l * TABLE_TILE + i])] += hv * x;
+    const int32_t *restrict rows = t.rows + k * TABLE_TILE;
+    const double *restrict v = t.V + k * TABLE_TILE;
+    double *restrict H = apart ? p->B : p->A, *restrict hv = t.hz;
+    for (int64_t i = 0; i < n; i++) hv[i] = p->values[k] ? t.h[i] * v[i] : t.h[i];
+    if (t.factors[k].u && t.wide == LANES_double)
+        add_rows(t.factors[k], t.at + k * TABLE_TILE, n, t.Y, LANES_double);
+    else if (t.factors[k].u)
+        add_rows(t.factors[k], t.at + k * TABLE_TILE, n, t.Y, t.wide);
+    else
+        for (int64_t i = 0; i < n; i++) {
+            double *restrict row = H ? H + rows[i] * size : p->N + rows[i] * (1 + m);
+            row[0] += hv[i];
+            for (int64_t j = 0; j < m; j++) row[H ? numbers[j] : 1 + j] += hv[i] * t.Z[j * TABLE_TILE + i];
+            *(apart ? p->D + rows[i] : row + rows[i]) += p->values[k] ? hv[i] * v[i] : hv[i];
         }
-        *(apart ? p->D + place : row + place) += hv * v;
+    if (!H) return;
+    for (int64_t l = 0; l < (apart ? p->f : k); l++) {
+        if (l == p->eliminated) continue;
+        const int32_t *restrict columns = t.rows + l * TABLE_TILE;
+        const double *restrict x = t.V + l * TABLE_TILE;
+        if (p->values[l])
+            for (int64_t i = 0; i < n; i++) H[rows[i] * size + columns[i]] += hv[i] * x[i];
+        else
+            for (int64_t i = 0; i < n; i++) H[rows[i] * size + columns[i]] += hv[i];
     }
+}
+
+/* The rows of the Hessian of a factor's levels in a tile: where its sums are becomes its rows. */
+INLINE void find_rows(const table_problem *p, int64_t k, int64_t n, table_tile t) {
+    const int32_t *restrict at = t.at + k * TABLE_TILE, *restrict of = t.factors[k].rows;
+    int32_t *restrict rows = t.rows + k * TABLE_TILE;
+    if (of)
+        for (int64_t i = 0; i < n; i++) rows[i] = of[at[i]];
+    else
+        for (int64_t i = 0; i < n; i++) rows[i] = row_of(p, k, at[i]);
+}
+
+INLINE void add_hessian(table_problem *p, int64_t n, table_tile t, const int32_t *numbers) {
+    add_numbers(p, n, t);
+    for (int64_t k = 0; k < p->f; k++) find_rows(p, k, n, t);
+    for (int64_t k = 0; k < p->f; k++) add_factor(p, k, n, t, numbers);
+}
+
+/* Add the rows of the Hessian of some levels of the factor eliminated, with all other factors. If they are few of the
+   levels, only the codes of that factor are read of all rows. */
+INLINE void add_cross(table_problem *p, int64_t first, int64_t n, table_tile t) {
+    const int64_t e = p->eliminated, size = p->size, from = p->from, to = p->to, few = 8 * (to - from) < p->levels;
+    int32_t *rows = t.rows + e * TABLE_TILE, which[TABLE_TILE];
+    int64_t count = 0;
+    load_factor(p, e, first, n, NULL, t);
+    find_rows(p, e, n, t);
+    for (int64_t i = 0; i < n; i++) {
+        which[count] = (int32_t)i;
+        count += rows[i] >= from && rows[i] < to;
+    }
+    for (int64_t c = 0; c < count; c++) {
+        const int64_t own = which[c];
+        t.h[c] = p->rows[first + own] * (p->values[e] ? t.V[e * TABLE_TILE + own] : 1.0);
+        rows[c] = rows[own] - (int32_t)from;
+    }
+    for (int64_t l = 0; l < p->f; l++) {
+        if (l == e) continue;
+        load_factor(p, l, first, few ? count : n, few ? which : NULL, t);
+        find_rows(p, l, few ? count : n, t);
+        const int32_t *columns = t.rows + l * TABLE_TILE;
+        const double *v = p->values[l] ? t.V + l * TABLE_TILE : NULL;
+        for (int64_t c = 0; c < count; c++) {
+            const int64_t i = few ? c : which[c];
+            p->B[rows[c] * size + columns[i]] += v ? t.h[c] * v[i] : t.h[c];
+        }
+    }
+}
+
+/* Whether a factor has tables of its own: what they cost must be little against the rows. */
+INLINE int has_tables(const table_problem *p, int64_t k) {
+    return !p->values[k] && 4 * (p->code_levels[k] + 1) <= p->n;
+}
+
+INLINE int64_t copies_of(const table_problem *p, int64_t k) {
+    return has_tables(p, k) ? (p->code_levels[k] < FEW_LEVELS ? COPIES : 1) : 0;
+}
+
+/* Numbers in the sums of h (1, z) of a factor. */
+INLINE int64_t row_numbers(const table_problem *p, int64_t k, int64_t wide) {
+    const int64_t copies = copies_of(p, k);
+    return p->A ? (copies > 1 ? 2 : copies) * (p->code_levels[k] + 1) * wide : 0;
+}
+
+INLINE int64_t factor_bytes(const table_problem *p, int64_t k, int64_t wide) {
+    const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k);
+    if (!copies) return 0;
+    return 2 * line(8 * entries) + line(8 * copies * entries) + line(4 * entries) + line(8 * row_numbers(p, k, wide)) + 5 * GAP;
+}
+
+static factor_sums make_factor(const table_problem *p, int64_t k, int64_t wide, arena *memory) {
+    const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k), size = row_numbers(p, k, wide);
+    factor_sums sums = {entries, copies, p->w, p->inverse, p->g, NULL, NULL};
+    if (!copies) return sums;
+    const int32_t *places = p->places[k];
+    double *w = arena_take(memory, 8 * entries), *inverse = arena_take(memory, 8 * entries);
+    int32_t *rows = arena_take(memory, 4 * entries);
+    sums.w = w, sums.inverse = inverse, sums.rows = rows, sums.g = arena_take(memory, 8 * copies * entries);
+    for (int64_t i = 0; i < entries; i++) {
+        w[i] = p->w ? p->w[places[i]] : 0.0;
+        inverse[i] = p->inverse ? p->inverse[places[i]] : 0.0;
+        rows[i] = row_of(p, k, places[i]);
+    }
+    for (int64_t i = 0; i < copies * entries; i++) sums.g[i] = 0.0;
+    if (size) sums.u = arena_take(memory, 8 * size);
+    for (int64_t i = 0; i < size; i++) sums.u[i] = 0.0;
+    return sums;
+}
+
+/* Add a factor's own tables to the sums of the problem. */
+static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums sums, const int32_t *numbers) {
+    if (!sums.copies) return;
+    const int64_t entries = sums.entries, apart = k == p->eliminated;
+    for (int64_t i = 0; i < entries && p->g; i++) {
+        double total = 0.0;
+        for (int64_t c = 0; c < sums.copies; c++) total += sums.g[c * entries + i];
+        p->g[p->places[k][i]] += total;
+        if (p->squares) p->squares[p->places[k][i]] += total;
+    }
+    for (int64_t i = 0; i < entries && sums.u; i++) {
+        const int alone = apart && !p->B;
+        double *u = sums.u + i * wide, *row = p->A + sums.rows[i] * p->size;
+        if (apart) row = alone ? p->N + sums.rows[i] * (1 + p->m) : p->B + sums.rows[i] * p->size;
+        if (sums.copies > 1)
+            for (int64_t j = 0; j < wide; j++) u[j] += u[j + entries * wide];
+        row[0] += u[0];
+        for (int64_t j = 0; j < p->m; j++) row[alone ? 1 + j : numbers[j]] += u[1 + j];
+        *(apart ? p->D + sums.rows[i] : row + sums.rows[i]) += u[0];
+    }
+}
+
+/* Losses of a tile: residuals, and curvatures where they are needed. */
+INLINE void add_losses(table_problem *p, int64_t first, int64_t n, table_tile t) {
+    const int64_t ld = round_up(n, LANES_double), curved = p->A || p->rows;
+    for (int64_t i = 0; i < n; i++) t.sign[i] = 2.0 * p->t[first + i] - 1.0;
+    for (int64_t i = n; i < ld; i++) t.sign[i] = 1.0, t.s[i] = 0.0, t.a[i] = 1e300; /* no loss */
+    double value = __builtin_nan("");
+    if (p->s)
+        for (int64_t i = 0; i < n; i++) t.s[i] = p->s[first + i];
+    else
+        value = curved ? logistic_residuals(t.a, t.sign, n, ld, t.r, t.h) : logistic_residuals(t.a, t.sign, n, ld, t.r, NULL);
+    if (value != value) value = logistic_losses(t.a, t.sign, p->s ? t.s : NULL, ld, t.r, t.h);
+    p->value += value;
+    if (p->rows)
+        for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.h[i];
 }
 
 EXPORT int NAME(table)(table_problem *p, int task) {
     arena memory;
-    const int64_t column = line(8 * TABLE_TILE);
-    if (!arena_make(&memory, (p->m + p->f + 6) * column + line(4 * TABLE_TILE * (p->f + 1)) + line(8 * p->m))) return 1;
-    table_tile t = {arena_take(&memory, p->m * column), arena_take(&memory, p->f * column),
-                    arena_take(&memory, 4 * TABLE_TILE * (p->f + 1)), arena_take(&memory, column),
+    const int64_t column = line(8 * TABLE_TILE), wide = round_up(1 + p->m, LANES_double), m = p->m, f = p->f;
+    int64_t bytes = (m + f + 7) * column + 2 * line(4 * TABLE_TILE * (f + 1)) + (p->A ? line(8 * TABLE_TILE * wide) : 0);
+    bytes += line(4 * m) + line((int64_t)sizeof(factor_sums) * f) + 2 * GAP;
+    for (int64_t k = 0; k < f; k++) bytes += factor_bytes(p, k, wide);
+    if (!arena_make(&memory, bytes)) return 1;
+    table_tile t = {arena_take(&memory, m * column), arena_take(&memory, f * column),
+                    arena_take(&memory, 4 * TABLE_TILE * (f + 1)), arena_take(&memory, 4 * TABLE_TILE * (f + 1)),
+                    p->A ? arena_take(&memory, 8 * TABLE_TILE * wide) : NULL, arena_take(&memory, column),
                     arena_take(&memory, column), arena_take(&memory, column), arena_take(&memory, column),
-                    arena_take(&memory, column)};
-    double *hz = arena_take(&memory, column);
-    int64_t *numbers = arena_take(&memory, 8 * p->m);
-    for (int64_t j = 0; j < p->m; j++) numbers[j] = place_in(p, p->numbers[j]);
-    for (int64_t i = 0; i < p->m * TABLE_TILE; i++) t.Z[i] = 0.0;
-    for (int64_t i = 0; i < TABLE_TILE; i++) hz[i] = 0.0;
+                    arena_take(&memory, column), arena_take(&memory, column), wide,
+                    arena_take(&memory, (int64_t)sizeof(factor_sums) * f)};
+    double *q = arena_take(&memory, column);
+    int32_t *numbers = arena_take(&memory, 4 * m);
+    for (int64_t j = 0; j < m; j++) numbers[j] = place_in(p, (int32_t)p->numbers[j]);
+    for (int64_t k = 0; k < f; k++) t.factors[k] = make_factor(p, k, wide, &memory);
+    for (int64_t i = 0; i < m * TABLE_TILE; i++) t.Z[i] = 0.0;
+    for (int64_t i = 0; i < TABLE_TILE; i++) t.hz[i] = 0.0;
+    for (int64_t i = 0; i < TABLE_TILE * wide && t.Y; i++) t.Y[i] = 0.0;
     p->value = 0.0;
     p->max_norm2 = 0.0;
     for (int64_t first = 0; first < p->n; first += TABLE_TILE) {
         const int64_t n = least(TABLE_TILE, p->n - first), ld = round_up(n, LANES_double);
+        if (task == CROSS) {
+            add_cross(p, first, n, t);
+            continue;
+        }
         load_tile(p, first, n, t);
-        if (p->inverse) longest(p, first, n, t);
+        prefetch_tile(p, first + n);
+        if (p->inverse) longest(p, first, n, t, q);
         if (p->w) activations(p, first, n, t);
-        for (int64_t i = n; i < ld; i++) t.r[i] = t.h[i] = hz[i] = 0.0;
         if (task == LOGISTIC) {
-            for (int64_t i = 0; i < ld; i++) {
-                t.sign[i] = i < n ? 2.0 * p->t[first + i] - 1.0 : 1.0;
-                t.s[i] = i < n && p->s ? p->s[first + i] : 0.0;
-                if (i >= n) t.a[i] = 1e300; /* no loss */
-            }
-            p->value += logistic_losses(t.a, t.sign, p->s ? t.s : NULL, ld, t.r, t.h);
-            if (p->rows)
-                for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.h[i];
+            add_losses(p, first, n, t);
         } else if (task == PRODUCT) {
             for (int64_t i = 0; i < n; i++) t.r[i] = p->rows[first + i] * t.a[i];
         } else if (task == GIVEN) {
@@ -222,11 +453,11 @@ EXPORT int NAME(table)(table_problem *p, int task) {
         } else {
             for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.a[i];
         }
+        for (int64_t i = n; i < ld; i++) t.r[i] = t.h[i] = t.hz[i] = 0.0;
         if (p->g) add_gradient(p, n, t);
-        if (!p->A) continue;
-        add_numbers(p, n, t, hz);
-        for (int64_t k = 0; k < p->f; k++) add_factor(p, k, n, t, numbers);
+        if (p->A) add_hessian(p, n, t, numbers);
     }
+    for (int64_t k = 0; k < f; k++) end_factor(p, k, wide, t.factors[k], numbers);
     free(memory.memory);
     return 0;
 }

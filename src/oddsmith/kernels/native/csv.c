@@ -1,0 +1,249 @@
+/* Rows of plain delimited text as columns: whole numbers, decimal numbers, texts by code.
+
+   Plain means: no quotes, fields as many as columns, numbers of digits, a sign and a point. Anything else makes the kernel
+   give up, and a reader that knows all of the format takes over. */
+
+#include "texts.h"
+
+enum { SKIP, WHOLE, DECIMAL, TEXT };
+enum { DONE, MORE_LEVELS, GIVE_UP };
+
+typedef struct {
+    void *values;        /* int64, double, or int32 codes */
+    uint8_t *valid;      /* 0 where a number is missing */
+    text_levels *levels; /* of texts */
+    int64_t kind, missing;
+} csv_column;
+
+typedef struct {
+    const uint8_t *text;
+    int64_t size, delimiter;
+    csv_column *columns;
+    int64_t count;      /* of columns */
+    int64_t rows, room; /* read so far, and at most */
+    int64_t next;       /* byte to go on with */
+    int64_t status, column;
+} csv_problem;
+
+static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* Spellings of missing values, as Arrow has them. */
+static int is_missing(const uint8_t *text, int64_t length) {
+    static const char *const WORDS[] = {"",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND",
+                                        "1.#QNAN", "N/A", "NA",       "NULL", "NaN",     "n/a",      "nan",  "null"};
+    for (unsigned i = 0; i < sizeof(WORDS) / sizeof(*WORDS); i++)
+        if ((int64_t)strlen(WORDS[i]) == length && !memcmp(WORDS[i], text, (size_t)length)) return 1;
+    return 0;
+}
+
+/* Read a number of any length. A number of up to 2^53 over a power of ten up to 22 is rounded once, by the division, so it
+   is the nearest. Returns 0 if it is not plain. */
+static int long_number(const uint8_t *at, const uint8_t *end, int decimal, uint64_t *number, int64_t *places) {
+    const uint8_t *point = NULL, *first = at;
+    *number = 0;
+    for (; at < end; at++) {
+        if (decimal && *at == '.' && !point) {
+            point = at;
+            continue;
+        }
+        if ((unsigned)(*at - '0') > 9) return 0;
+        *number = 10 * *number + (unsigned)(*at - '0');
+    }
+    const int64_t digits = end - first - (point != NULL);
+    *places = point ? end - point - 1 : 0;
+    return digits >= 1 && digits <= 18;
+}
+
+#define EIGHT(byte) ((uint64_t)0x0101010101010101u * (byte))
+
+/* The number of up to eight digits in the lowest bytes of a word; 0 digits are no number. */
+INLINE int short_number(uint64_t word, int64_t digits, uint64_t *number) {
+    if (digits < 1) return 0;
+    const int64_t shift = 8 * (SHORT - digits);
+    word = shift ? word << shift | (EIGHT(0x30) & (((uint64_t)1 << shift) - 1)) : word;
+    if (((word & EIGHT(0xf0)) | ((word + EIGHT(0x06)) & EIGHT(0xf0)) >> 4) != EIGHT(0x33)) return 0;
+    word = (word & EIGHT(0x0f)) * 2561 >> 8;
+    word = (word & 0x00ff00ff00ff00ffu) * 6553601 >> 16;
+    *number = (word & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
+    return 1;
+}
+
+/* Read a number of up to eight bytes without a loop. */
+INLINE int quick_number(const uint8_t *at, int64_t length, int decimal, uint64_t *number, int64_t *places) {
+    uint64_t word;
+    memcpy(&word, at, SHORT);
+    *places = 0;
+    if (decimal) {
+        const uint64_t other = word ^ EIGHT('.'), found = (other - EIGHT(0x01)) & ~other & EIGHT(0x80);
+        const int64_t place = found ? __builtin_ctzll(found) / 8 : SHORT;
+        if (place < length) {
+            const uint64_t before = ((uint64_t)1 << 8 * place) - 1;
+            word = (word & before) | (word >> 8 & ~before);
+            *places = --length - place;
+        }
+    }
+    if (length < SHORT) word &= ((uint64_t)1 << 8 * length) - 1;
+    return short_number(word, length, number);
+}
+
+/* Read a number between `at` and `last`; returns 0 if it is not plain. */
+INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *end, const int decimal, int64_t row, void *values) {
+    uint64_t number;
+    int64_t places;
+    const int64_t length = last - at;
+    int negative = 0;
+    if (length <= SHORT && end - at >= SHORT && *at != '-') {
+        if (!quick_number(at, length, decimal, &number, &places)) return 0;
+    } else {
+        negative = length > 0 && *at == '-';
+        if (!long_number(at + negative, last, decimal, &number, &places)) return 0;
+    }
+    if (!decimal) {
+        ((int64_t *)values)[row] = negative ? -(int64_t)number : (int64_t)number;
+        return 1;
+    }
+    if (number > (uint64_t)1 << 53) return 0;
+    const double value = (double)number / POWERS[places];
+    ((double *)values)[row] = negative ? -value : value;
+    return 1;
+}
+
+/* Read the field from `at` to `last`; returns the status. */
+INLINE int64_t read_field(csv_column *c, int64_t row, const uint8_t *at, const uint8_t *last, const uint8_t *end) {
+    if (c->kind == TEXT) {
+        const int32_t code = code_of(c->levels, at, last - at, end);
+        ((int32_t *)c->values)[row] = code;
+        return code < 0 ? MORE_LEVELS : DONE;
+    }
+    if (c->kind == SKIP) return DONE;
+    const int plain = c->kind == DECIMAL ? read_number(at, last, end, 1, row, c->values)
+                                         : read_number(at, last, end, 0, row, c->values);
+    c->valid[row] = (uint8_t)plain;
+    if (plain) return DONE;
+    if (!is_missing(at, last - at)) return GIVE_UP;
+    c->missing++;
+    if (c->kind == DECIMAL) ((double *)c->values)[row] = 0.0;
+    else ((int64_t *)c->values)[row] = 0;
+    return DONE;
+}
+
+#define WINDOW 16384 /* bytes whose field ends are found at a time */
+#define AHEAD 8      /* places are written by so many, whatever their number: a loop of any length is hard to predict */
+
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#define STEP 64
+INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
+    return __builtin_popcountll(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at), _mm512_set1_epi8((char)sign)));
+}
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
+    const __m512i x = _mm512_loadu_si512(at);
+    return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)delimiter)) | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) |
+           _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
+}
+#elif defined(__SSE2__)
+#include <immintrin.h>
+#define STEP 16
+INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
+    const __m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8((char)sign));
+    return __builtin_popcount((unsigned)_mm_movemask_epi8(same));
+}
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
+    const __m128i x = _mm_loadu_si128((const __m128i *)at);
+    const __m128i a = _mm_cmpeq_epi8(x, _mm_set1_epi8((char)delimiter)), b = _mm_cmpeq_epi8(x, _mm_set1_epi8('\n'));
+    return (uint64_t)(unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_cmpeq_epi8(x, _mm_set1_epi8('\r'))));
+}
+#else
+#define STEP 8
+INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
+    int64_t count = 0;
+    for (int i = 0; i < STEP; i++) count += at[i] == sign;
+    return count;
+}
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
+    uint64_t found = 0;
+    for (int i = 0; i < STEP; i++) found |= (uint64_t)(at[i] == delimiter || at[i] == '\n' || at[i] == '\r') << i;
+    return found;
+}
+#endif
+
+/* Find the delimiters and line ends among `size` bytes, as places from `text` on. */
+INLINE int64_t find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, uint32_t *ends) {
+    int64_t count = 0, i = 0;
+    for (; i + STEP <= size; i += STEP) {
+        uint64_t found = marks(text + i, delimiter);
+        const int64_t next = count + __builtin_popcountll(found);
+        for (; count < next; count += AHEAD)
+            for (int k = 0; k < AHEAD; k++, found &= found - 1)
+                ends[count + k] = (uint32_t)(i + __builtin_ctzll(found | (uint64_t)1 << 63));
+        count = next;
+    }
+    for (; i < size; i++)
+        if (text[i] == delimiter || text[i] == '\n' || text[i] == '\r') ends[count++] = (uint32_t)i;
+    return count;
+}
+
+static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
+    int64_t count = 0, i = 0;
+    for (; i + STEP <= size; i += STEP) count += count_marks(text + i, sign);
+    for (; i < size; i++) count += text[i] == sign;
+    return count;
+}
+
+INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
+
+/* Read the rows of a window; return its bytes that were read. The last row of all may lack its line end. */
+INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, const uint32_t *ends, int64_t count) {
+    const uint8_t *end = p->text + p->size;
+    csv_column *columns = p->columns;
+    const int64_t fields = p->count, room = p->room;
+    int64_t at = 0, k = 0, rows = p->rows, status = DONE;
+    while (at < size) {
+        if (is_line_end(text[at])) { /* an empty line, or the line feed after a carriage return */
+            at++, k++;
+            continue;
+        }
+        if (k + fields > count + whole) break; /* it goes on in the next window */
+        int64_t field = at, j = 0;
+        if (rows >= room) status = GIVE_UP;
+        for (; j < fields && status == DONE; j++) {
+            const int64_t to = k + j < count ? ends[k + j] : size;
+            const int line_ends = to == size || is_line_end(text[to]);
+            status = (j + 1 == fields) != line_ends ? GIVE_UP : read_field(columns + j, rows, text + field, text + to, end);
+            field = to + 1;
+        }
+        if (status != DONE) {
+            p->column = j - 1;
+            break;
+        }
+        rows++;
+        k += fields;
+        at = least(field, size);
+    }
+    p->rows = rows, p->status = status;
+    return at;
+}
+
+/* Read the rows from `next` on; without columns, count line ends. */
+EXPORT int NAME(csv)(csv_problem *p) {
+    if (!p->columns) {
+        p->rows = count_signs(p->text, p->size, '\n');
+        if (!p->rows) p->rows = count_signs(p->text, p->size, '\r');
+        return 0;
+    }
+    uint32_t *ends = malloc(sizeof(uint32_t) * (WINDOW + AHEAD));
+    if (!ends) return 1;
+    for (int64_t j = 0; j < p->count; j++)
+        if (p->columns[j].kind == TEXT) fill_slots(p->columns[j].levels);
+    p->status = DONE;
+    while (p->next < p->size && p->status == DONE) {
+        const int64_t size = least(WINDOW, p->size - p->next), whole = p->next + size == p->size;
+        const uint8_t *text = p->text + p->next;
+        const int64_t read = read_window(p, text, size, (int)whole, ends, find_ends(text, size, (uint8_t)p->delimiter, ends));
+        if (!read && p->status == DONE) p->status = GIVE_UP; /* a row longer than a window, or with too few fields */
+        p->next += read;
+    }
+    free(ends);
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* Texts become codes: a code for each different text, in the order in which they first occur. */
+
+#include "texts.h"
+
+#define COPIES 4 /* of counts of few levels: a count must not wait for the one before */
+#define FEW 128
+
+typedef struct {
+    int64_t n, next;      /* texts, and the one to go on with */
+    const void *offsets;  /* n + 1 */
+    int64_t wide;         /* whether these are of 64 bits, or 32 */
+    const uint8_t *data;
+    int64_t size;         /* of data */
+    const uint8_t *valid; /* bits, from `first` on; NULL: none is missing */
+    int64_t first;
+    void *codes;          /* -1 where a text is missing */
+    int64_t width;        /* of codes, in bytes: 1, 2 or 4 */
+    int64_t *counts;      /* of each different text; zeros at first */
+    int64_t missing;
+    text_levels levels;
+} texts_problem;
+
+/* Find the codes of the texts from `next` on; stop where room is missing. Fields are read once: codes of one byte could be
+   any of them, for all that a compiler knows. */
+#define FIND(CODE, OFFSET)                                                                                                 \
+    do {                                                                                                                   \
+        const OFFSET *offsets = p->offsets;                                                                                \
+        CODE *codes = p->codes;                                                                                            \
+        for (; i < n; i++) {                                                                                               \
+            if (valid && !(valid[(first + i) >> 3] >> ((first + i) & 7) & 1)) {                                            \
+                codes[i] = -1;                                                                                             \
+                missing++;                                                                                                 \
+                continue;                                                                                                  \
+            }                                                                                                              \
+            const int64_t length = offsets[i + 1] - offsets[i];                                                            \
+            const uint8_t *text = data + offsets[i];                                                                       \
+            const uint64_t key = key_of(text, length, end);                                                                \
+            int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)last);                                \
+            int32_t code = (int32_t)slots[slot];                                                                           \
+            if (keys[slot] != key || length > SHORT || slots[slot] >> 32 != length) {                                      \
+                slot = slot_of(levels, key, text, length);                                                                      \
+                code = (int32_t)slots[slot];                                                                               \
+                if (code < 0 && (code = add_level(levels, text, length, key, slot)) < 0) break;                                 \
+            }                                                                                                              \
+            if (sizeof(CODE) == 1)                                                                                         \
+                few[i % COPIES][code]++;                                                                                   \
+            else                                                                                                           \
+                counts[code]++;                                                                                            \
+            codes[i] = (CODE)code;                                                                                         \
+        }                                                                                                                  \
+    } while (0)
+
+EXPORT int NAME(texts)(texts_problem *p) {
+    text_levels *levels = &p->levels;
+    const uint8_t *data = p->data, *end = data + p->size, *valid = p->valid;
+    const int64_t n = p->n, first = p->first, last = levels->slots_less_one;
+    const uint64_t *keys = levels->keys;
+    const int64_t *slots = levels->slots;
+    int64_t i = p->next, missing = 0, *counts = p->counts, few[COPIES][FEW] = {{0}};
+    fill_slots(levels);
+    if (p->wide) {
+        if (p->width == 1) FIND(int8_t, int64_t);
+        else if (p->width == 2) FIND(int16_t, int64_t);
+        else FIND(int32_t, int64_t);
+    } else {
+        if (p->width == 1) FIND(int8_t, int32_t);
+        else if (p->width == 2) FIND(int16_t, int32_t);
+        else FIND(int32_t, int32_t);
+    }
+    for (int64_t code = 0; p->width == 1 && code < levels->levels; code++)
+        for (int copy = 0; copy < COPIES; copy++) counts[code] += few[copy][code];
+    p->next = i;
+    p->missing += missing;
+    return 0;
+}

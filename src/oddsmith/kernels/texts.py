@@ -1,0 +1,196 @@
+"""Texts as codes: a code for each different text, in the order in which they first occur."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.kernels.native import CsvColumn, CsvProblem, Kernels, TextLevelTable, TextsProblem, address, kernels
+
+WIDTHS = (np.int8, np.int16, np.int32)
+"""Types of codes, from the narrowest."""
+FIRST_BYTES, FIRST_LEVELS = 1 << 11, 127
+SKIP, WHOLE, DECIMAL, TEXT = range(4)
+"""Kinds of columns of delimited text."""
+DONE, MORE_LEVELS = range(2)
+"""How the kernel of delimited text ends: all read, or room is missing; else it gives up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextBuffers:
+    """Where ``n`` texts lie, as Arrow stores them: ``offsets`` of 32 or 64 bits, bytes, bits of those that are there.
+
+    ``valid`` begins ``first`` bits before the first text; None if no text is missing.
+    """
+
+    n: int
+    offsets: npt.NDArray[Any]
+    data: npt.NDArray[np.uint8]
+    valid: npt.NDArray[np.uint8] | None = None
+    first: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextCodes:
+    """The code of each text (−1: missing), and the different texts: where they end in ``data``, and their counts."""
+
+    codes: npt.NDArray[Any]
+    ends: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.int64]
+    missing: int = 0
+
+
+class LevelRoom:
+    """Room for the different texts that a kernel finds, which grows."""
+
+    def __init__(self, levels: TextLevelTable) -> None:
+        self.levels = levels
+        self.ends, self.data = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8)
+        self.keys, self.slots = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        self.grow(FIRST_LEVELS)
+
+    @property
+    def used(self) -> int:
+        """Bytes of the texts so far."""
+        return int(self.ends[self.levels.levels - 1]) if self.levels.levels else 0
+
+    def grow(self, most: int, length: int = 0) -> None:
+        """Make room for ``most`` texts, the next of which has the given length."""
+        levels, used, known = self.levels, self.used, int(self.levels.levels)
+        ends = np.zeros(most, dtype=np.int64)
+        ends[:known] = self.ends[:known]
+        room = max(FIRST_BYTES, len(self.data))
+        while used + length > room // 2:
+            room *= 4
+        data = np.zeros(room, dtype=np.uint8)
+        data[:used] = self.data[:used]
+        self.ends, self.data = ends, data
+        slots = 1 << int(2 * most).bit_length()
+        self.keys, self.slots = np.zeros(slots, dtype=np.uint64), np.empty(slots, dtype=np.int64)
+        levels.most, levels.ends, levels.bytes, levels.room = most, address(ends), address(data), room
+        levels.keys, levels.slots, levels.slots_less_one = address(self.keys), address(self.slots), slots - 1
+
+    def codes(self, codes: npt.NDArray[Any], counts: npt.NDArray[np.int64], missing: int = 0) -> TextCodes:
+        """Return the codes of texts with the levels found."""
+        n = int(self.levels.levels)
+        data = self.data[: self.used]
+        return TextCodes(codes=codes, ends=self.ends[:n], data=data, counts=counts[:n], missing=missing)
+
+
+def encode_texts(texts: TextBuffers) -> TextCodes | None:
+    """Return texts as codes; None without compiled kernels.
+
+    >>> texts = TextBuffers(n=3, offsets=np.array([0, 1, 3, 4], dtype=np.int32), data=np.frombuffer(b"abba", np.uint8))
+    >>> found = encode_texts(texts)
+    >>> found is None or (found.codes.tolist(), found.counts.tolist(), found.data.tobytes())
+    ([0, 1, 0], [2, 1], b'abb')
+    """
+    native = kernels()
+    return None if native is None else _encode(native, texts)
+
+
+def _encode(native: Kernels, texts: TextBuffers) -> TextCodes:
+    problem = TextsProblem(n=texts.n, offsets=address(texts.offsets), wide=texts.offsets.itemsize == 8)
+    problem.data, problem.size = address(texts.data), len(texts.data)
+    problem.valid, problem.first = address(texts.valid), texts.first
+    room, widths = LevelRoom(problem.levels), [np.dtype(width) for width in WIDTHS]
+    codes: npt.NDArray[Any] = np.empty(texts.n, dtype=widths[0])
+    counts = np.zeros(FIRST_LEVELS, dtype=np.int64)
+    while True:
+        problem.codes, problem.width, problem.counts = address(codes), codes.itemsize, address(counts)
+        native("texts", problem)
+        row, known = problem.next, int(problem.levels.levels)
+        if row == texts.n:
+            return room.codes(codes, counts, problem.missing)
+        if known >= _largest(widths[0]):  # wider codes
+            widths.pop(0)
+            wider = np.empty(texts.n, dtype=widths[0])
+            wider[:row] = codes[:row]
+            codes = wider
+        most = min(4 * known + FIRST_LEVELS, _largest(widths[0]))
+        room.grow(most, int(texts.offsets[row + 1] - texts.offsets[row]))
+        counts = np.concatenate([counts[:known], np.zeros(most - known, dtype=np.int64)])
+
+
+def _largest(dtype: np.dtype[Any]) -> int:
+    """The most levels that codes of a type have."""
+    return int(2 ** (8 * dtype.itemsize - 1) - 1)
+
+
+def count_lines(text: bytes | bytearray) -> int:
+    r"""Return the number of line ends in text: line feeds, or carriage returns if there is none.
+
+    >>> count_lines(b"a\r\nb\r\n"), count_lines(b"a\rb")
+    (2, 1)
+    """
+    native = kernels()
+    if native is None:
+        return text.count(b"\n") or text.count(b"\r")
+    whole = np.frombuffer(text, np.uint8)
+    problem = CsvProblem(text=address(whole), size=len(text))
+    native("csv", problem)
+    return int(problem.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvValues:
+    """The values of a column of delimited text: numbers (``valid``: 0 where one is missing), or texts as codes."""
+
+    values: npt.NDArray[Any] | TextCodes
+    valid: npt.NDArray[np.uint8] | None = None
+
+
+def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int]) -> list[CsvValues | None] | None:
+    r"""Return the columns of plain delimited text, None for those to skip; None if it is not plain.
+
+    >>> found = read_csv_text(b"1,0.5,a\n2,,b\n", ",", [WHOLE, DECIMAL, TEXT])
+    >>> found is None or (found[0].values.tolist(), found[1].valid.tolist(), found[2].values.codes.tolist())
+    ([1, 2], [1, 0], [0, 1])
+    """
+    native = kernels()
+    if native is None or b'"' in text:
+        return None
+    whole = np.frombuffer(text, np.uint8)
+    problem = CsvProblem(text=address(whole), size=len(text), delimiter=ord(delimiter), count=len(kinds))
+    native("csv", problem)
+    rows = problem.rows + 1
+    columns, rooms, kept = (CsvColumn * len(kinds))(), {}, []
+    for j, kind in enumerate(kinds):
+        column = columns[j]
+        dtype: Any = {WHOLE: np.int64, DECIMAL: np.float64, TEXT: np.int32}.get(kind)
+        values = None if dtype is None else np.empty(rows, dtype=dtype)
+        valid = np.empty(rows, dtype=np.uint8) if kind in (WHOLE, DECIMAL) else None
+        column.kind, column.values, column.valid = kind, address(values), address(valid)
+        kept.append((values, valid))
+        if kind == TEXT:
+            levels = TextLevelTable()
+            column.levels = ctypes.addressof(levels)
+            rooms[j] = LevelRoom(levels)
+    problem.columns, problem.rows, problem.room = ctypes.addressof(columns), 0, rows
+    while True:
+        native("csv", problem)
+        if problem.status == DONE:
+            break
+        if problem.status != MORE_LEVELS:
+            return None
+        room, line_end = rooms[problem.column], text.find(b"\n", problem.next)
+        longest = (line_end if line_end >= 0 else len(text)) - problem.next
+        room.grow(4 * int(room.levels.levels) + FIRST_LEVELS, longest)
+    found: list[CsvValues | None] = []
+    for j, (values, valid) in enumerate(kept):
+        if values is None:
+            found.append(None)
+            continue
+        some = values[: problem.rows]
+        if j in rooms:
+            found.append(CsvValues(values=rooms[j].codes(some, np.zeros(0, dtype=np.int64))))
+        else:
+            assert valid is not None
+            found.append(CsvValues(values=some, valid=valid[: problem.rows] if columns[j].missing else None))
+    return found

@@ -1,0 +1,132 @@
+"""Newton's method for tables with factors by code, whose Hessian costs about two gradients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oddsmith.bordered import BorderedDiagonal
+from oddsmith.numerics import Array
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult, TableSampled
+from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
+from oddsmith.solvers.line_search import line_search
+from oddsmith.solvers.newton import Newton, continue_with_newton, looks_separated, stalled
+from oddsmith.solvers.subsample_certificate import certify_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableNewton:
+    """Newton's method, if possible from the optimum of a sample, with gradients in place of Hessians near the end.
+
+      1. Newton's method on ``sample_rows`` rows (0: none), without the factor that is eliminated, gives the start.
+      2. A step that changes activations by much is followed by a Hessian, a shorter one by a gradient: L-BFGS goes on
+         from the Hessian before.
+      3. The last Hessian certifies the end. With ``strict``, steps go on until one of Newton's method gives all digits.
+
+    Cost: two or three Hessians and gradients; with ``strict``, five or so of each.
+    """
+
+    sample_rows: int = 0
+    strict: bool = False
+    watch_divergence: bool = True
+    seed: int = 0
+    name: str = "newton"
+
+    def minimise(self, objective: TableSampled, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        recorder = Recorder(objective, "Newton")
+        e, result = self._descend(objective, self._start(objective, w, recorder), recorder, tol, max_iter)
+        if result is not None:
+            return result
+        newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
+        left = max(1, max_iter - len(recorder.records))
+        return continue_with_newton(newton, objective, e.w, recorder, tol, left)
+
+    def _start(self, objective: TableSampled, w: Array, recorder: Recorder) -> ObjectiveValue:
+        """Return the evaluation, Hessian included, at the optimum of a sample, or at ``w`` if that is better (1)."""
+        if not self.sample_rows:
+            return objective.evaluate(w, order=2)
+        settings = policy.POLICY
+        sample, kept = objective.table_sample(self.sample_rows, self.seed)
+        stop = settings.sampling_error * math.sqrt(sample.size / sample.sampling_fraction)
+        newton = Newton(watch_divergence=False, stop=stop)
+        found = newton.minimise(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations).final
+        if not math.isfinite(found.value):
+            return objective.evaluate(w, order=2)
+        recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")
+        x = w.copy()
+        x[kept] = found.w
+        e = objective.evaluate(x, order=2)
+        misleads = not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value
+        return objective.evaluate(w, order=2) if misleads else e
+
+    def _descend(
+        self, objective: TableSampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int
+    ) -> tuple[ObjectiveValue, SolverResult | None]:
+        """Return the last point and, if it is certified, the result (steps 2 and 3)."""
+        settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
+        step, near = 0.0, settings.table_near[self.strict]
+        for _ in range(max_iter):
+            recorder.add(e, step)
+            p = two_loop(e.gradient, pairs, guess.factor().solve, guess.factor().norm)
+            slope = float(p @ e.gradient)
+            if not (math.isfinite(slope) and slope > 0.0):
+                break
+            decrements.append(math.sqrt(slope))
+            if stalled(decrements, e.value, tol):  # nor does the last Hessian certify: Newton's method says what it can
+                break
+            if self.strict and (last_step_distance(objective, guess, e, tol) <= 1.0 or self._diverges(decrements)):
+                break
+            if not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
+                certificate = certify_from(objective, e, guess, tol)
+                if certificate.converged:
+                    return e, recorder.result(e, certificate)
+            change = decrements[-1] / math.sqrt(_total_curvature(guess))  # of activations, root mean square
+            order = 2 if change > near or len(pairs) >= settings.table_steps else 1
+            if order == 2:  # the Hessian before makes room for the next one
+                guess = e = replace(e, hessian=None)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
+                moved = line_search(objective, e, p, slope, order=order)  # 2
+            if moved is None:
+                break
+            f, step = moved
+            add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
+            e = f
+            if e.hessian is not None:
+                guess, pairs = e, []
+        return e, None
+
+    def _diverges(self, decrements: list[float]) -> bool:
+        return self.watch_divergence and looks_separated(decrements)
+
+
+def _total_curvature(e: ObjectiveValue) -> float:
+    """The sum of the rows' curvatures: that of the intercept."""
+    H = e.hessian.A if isinstance(e.hessian, BorderedDiagonal) else e.hessian
+    assert H is not None
+    return max(float(H[0, 0]), 1e-300)
+
+
+def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
+    """Return the distance from where the curvature at an earlier point is likely to certify, reached at 1."""
+    margin, factor = policy.POLICY.certificate_margin, guess.factor()
+    decrement = factor.norm(e.gradient)
+    distance = decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol))
+    if distance > 1.0:
+        return distance
+    assert guess.hessian is not None
+    change = decrement * objective.self_concordance / margin
+    least = objective.eigenvalue_bound(guess.hessian)
+    least = least if change <= math.sqrt(least) else max(least, factor.smallest_eigenvalue)
+    return max(distance, change / math.sqrt(max(least, 1e-300)))
+
+
+def last_step_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
+    """Return the distance from the region where a Newton step is the last and needs no evaluation, reached at 1."""
+    settings, p = policy.POLICY, guess.factor().solve(e.gradient)
+    decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
+    change = objective.self_concordance * math.sqrt(float(p @ p))
+    last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
+    return min(last, decrement / (settings.newton_digits * tol))  # Newton's method takes no step there

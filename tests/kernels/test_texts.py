@@ -1,0 +1,151 @@
+"""Texts as codes, and plain CSV text as columns: every instruction set finds what Arrow finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import csv
+from tests.kernels.kernel_cases import LEVELS
+
+from oddsmith.design.frame import code, text_buffers
+from oddsmith.engines.files.plain_text import read_plain
+from oddsmith.engines.files.schemas import CODES
+from oddsmith.kernels import native
+from oddsmith.kernels.texts import count_lines, encode_texts
+
+TEXTS = st.one_of(
+    st.sampled_from(["", "a", "b", "a\0", "abcdefgh", "abcdefghi", "abcdefghj", "é", "x" * 40]), st.text(max_size=12)
+)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.one_of(st.none(), TEXTS), max_size=60), first=st.integers(0, 9), large=st.booleans())
+def test_codes_are_those_of_arrow(texts: list[str | None], first: int, large: bool, level: str) -> None:
+    array = pa.array(texts, pa.large_string() if large else pa.string())[first:]
+    expected = array.dictionary_encode()
+    with native.using(level):
+        found = code(array)
+    assert list(found.levels) == expected.dictionary.to_pylist()
+    assert found.codes.tolist() == expected.indices.fill_null(-1).to_pylist()
+    counts = np.bincount(found.codes.astype(int) + 1, minlength=1 + len(found.levels))
+    assert found.counts is not None and found.counts.tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("levels", "dtype"), [(127, "int8"), (128, "int16"), (32_767, "int16"), (32_768, "int32")])
+def test_codes_widen_where_levels_are_many(levels: int, dtype: str, level: str) -> None:
+    array = pa.array([f"a rather long text {k}" for k in range(levels)] * 2)
+    with native.using(level):
+        found = encode_texts(text_buffers(array))
+    assert found is not None and found.codes.dtype == dtype
+    assert found.codes.tolist() == 2 * list(range(levels))
+    assert found.data.tobytes() == "".join(array[:levels].to_pylist()).encode()
+
+
+FIELDS = {
+    pa.int64(): st.one_of(
+        st.integers(-(10**17), 10**17).map(str), st.sampled_from(["0", "007", "-12345678", "99999999"])
+    ),
+    pa.float64(): st.one_of(
+        st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 999_999)).map(lambda part: f"{part[0]}.{part[1]}"),
+        st.sampled_from(["0", "-0", "1.", ".5", "-.25", "517.0", "1234567.8", "9007199254740992", "0.0000001"]),
+    ),
+    pa.string(): st.sampled_from(["a", "bb", "abcdefgh", "abcdefghi", "NA", "", "null", "é", "-1.#QNAN", "x y", "0.5"]),
+}
+ODD = st.sampled_from(
+    ["", "NA", "nan", "1e5", "x", "+1", " 5", "0x1f", "1.5", "-", ".", '"q"', "1,2", "12345678901234567890"]
+)
+
+
+@st.composite
+def tables(draw: Any) -> tuple[bytes, dict[str, pa.DataType]]:
+    types = draw(st.lists(st.sampled_from([*FIELDS]), min_size=1, max_size=4))
+    odd = draw(st.booleans())
+    field = [st.one_of(*[FIELDS[kind]] * 9, ODD) if odd else FIELDS[kind] for kind in types]
+    lines = draw(st.lists(st.tuples(*field).map(",".join), min_size=1, max_size=30))
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    text = end.join(lines) + (end if draw(st.booleans()) else "")
+    return text.encode(), {f"c{k}": kind for k, kind in enumerate(types)}
+
+
+def by_arrow(text: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
+    options = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+    try:
+        return csv.read_csv(pa.BufferReader(text), csv.ReadOptions(column_names=[*types]), None, options)
+    except pa.ArrowInvalid:
+        return None
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=120, deadline=None)
+@given(table=tables())
+def test_plain_text_is_read_as_arrow_reads_it(table: tuple[bytes, dict[str, pa.DataType]], level: str) -> None:
+    text, types = table
+    with native.using(level):
+        found = read_plain(text, ",", [*types], types)
+        coded = read_plain(text, ",", [*types], {k: CODES if v == pa.string() else v for k, v in types.items()})
+    assert (found is None) == (coded is None)
+    if found is None or not text.strip():
+        return
+    expected = by_arrow(text, types)
+    assert expected is not None
+    assert repr(found.to_pydict()) == repr(expected.to_pydict())  # -0.0 and all digits
+    assert coded is not None and coded.to_pydict() == expected.to_pydict()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (b"1,a\n2,b\n", True),
+        (b"\n1,a\n\n2,b", True),
+        (b'1,"a"\n', False),
+        (b"1,a,2\n", False),
+        (b"1\n", False),
+        (b"1.5,a\n", False),
+        (b"1," + b"a" * 20_000 + b"\n", False),  # longer than the kernel's window
+        (b"1,\xff\n", False),
+    ],
+)
+def test_what_is_plain(text: bytes, plain: bool, level: str) -> None:
+    with native.using(level):
+        assert (read_plain(text, ",", ["x", "y"], {"x": pa.int64(), "y": pa.string()}) is not None) == plain
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_spellings_of_missing_values_are_those_of_arrow(level: str) -> None:
+    words = csv.ConvertOptions().null_values
+    text = "".join(f"{word},{word},{word},x\n" for word in words).encode()
+    types = {"whole": pa.int64(), "number": pa.float64(), "text": pa.string(), "x": pa.string()}
+    with native.using(level):
+        found = read_plain(text, ",", [*types], types)
+    assert found is not None and [found[name].null_count for name in types] == [*[len(words)] * 3, 0]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_texts_of_many_levels_and_columns_left_out(level: str) -> None:
+    rows = [(k, f"level {k * 7919 % 5000}", "x") for k in range(20_000)]
+    text = "".join(f"{k};{word};{other}\n" for k, word, other in rows).encode()
+    with native.using(level):
+        found = read_plain(text, ";", ["k", "word", "other"], {"word": CODES, "k": pa.int64()})
+    assert found is not None and found.column_names == ["word", "k"]
+    assert found["word"].to_pylist() == [word for _, word, _ in rows] and found["k"].to_pylist() == [*range(20_000)]
+
+
+@pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
+@pytest.mark.parametrize("text", [b"", b"a", b"a\nb\n", b"a\r\n" * 100, b"a\r" * 70 + b"b"])
+def test_line_ends_are_counted(text: bytes, level: str) -> None:
+    with native.using(level):
+        assert count_lines(text) == (text.count(b"\n") or text.count(b"\r"))
+
+
+def test_without_kernels_arrow_reads() -> None:
+    with native.using(native.REFERENCE):
+        assert read_plain(b"1\n", ",", ["x"], {"x": pa.int64()}) is None
+        assert code(pa.array(["b", None, "b"])).codes.tolist() == [0, -1, 0]
