@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference, table
+from oddsmith.kernels.class_sums import add_class_sums
 from oddsmith.kernels.native import (
     CsrProblem,
     DenseProblem,
@@ -28,6 +29,7 @@ from oddsmith.kernels.native import (
     strided,
 )
 from oddsmith.kernels.reference import CurvatureParams, Sums
+from oddsmith.losses import row_losses
 from oddsmith.numerics import EPS, Array
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
 
@@ -109,11 +111,24 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
     kernels, h = _kernels(block, at), _row_curvature(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
         return table.curvature_diagonal(kernels, block, at, h)
+    if kernels is not None and len(at.b) == 1 and isinstance(block.Phi, DenseRows):
+        return _dense_diagonal(block, at)
     if kernels is None or h is None or not isinstance(block.Phi, SparseRows) or at.center.any():
         return reference.curvature_diagonal(block, at)
     diagonal, cross = np.zeros(at.size), np.zeros(at.size)
     kernels("csr", _csr_problem(block, g=diagonal, h=h, H=cross), SQUARES)
     return diagonal, cross
+
+
+def _dense_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
+    """Return the sums of the rows and of their squares, weighted by the curvature of each."""
+    A = activations(block, at.W, at.b, at.center)
+    h = row_losses(A if block.offset is None else A + block.offset, block.t, None).curvature(0, 0)
+    M, one = block.n_columns, np.zeros(1, dtype=np.intp)
+    weight, total, squares = np.zeros(1), np.zeros((1, M)), np.zeros((1, M))
+    weighted = replace(block.concrete(), s=h if block.s is None else h * block.s)
+    add_class_sums(weighted, one, one, np.ones(1, dtype=bool), (at.center[None].copy(), weight, total, squares))
+    return np.append(weight, squares)[None], np.append(weight, total)[None]
 
 
 def curvature_root(block: Block, at: CurvatureParams) -> Array:
