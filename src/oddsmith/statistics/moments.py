@@ -88,14 +88,10 @@ class Moments:
             return cls(*sparse_diagonal(block, params.K), params.group)
         # NaN and infinity end up in the sums, where they are looked for.
         with np.errstate(invalid="ignore", over="ignore"):
+            sums = _Sums(block, params)
             # Few rows are centred exactly: that costs nothing, and rank deficiency is then plain to see.
-            few = block.n_rows * block.n_columns <= SMALL_BLOCK
-            if few and params.K == 1 and block.s is None and not block.is_sparse and block.n_rows:
-                sums = _Sums(block, params, block.X[:1] + (block.X - block.X[0]).mean(axis=0, dtype=np.float64))
-            else:
-                sums = _Sums(block, params)
-                if few or sums.is_far():
-                    sums = _Sums(block, params, sums.base + sums.rest)
+            if sums.is_far() or block.n_rows * block.n_columns <= SMALL_BLOCK:
+                sums = _Sums(block, params, sums.base + sums.rest)
             return cls(sums.weight, sums.base + sums.rest, sums.scatter(), params.group)
 
     def merge(self, other: Moments) -> Moments:
@@ -148,9 +144,7 @@ class _Sums:
         self.base = np.zeros((K, M)) if base is None else base
         seen = np.full(K, base is not None)
         # An order in which the classes of a group are neighbours, so that one product serves them all.
-        rank = (
-            np.zeros(1, dtype=np.intp) if K == 1 else np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
-        )
+        rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
         narrow = self.products.ndim == 2 or M <= BLAS_COLUMNS
         if narrow and not block.is_sparse and add_class_sums(block, rank, self.group, seen, self._arrays):
             return
