@@ -141,6 +141,6 @@ def test_solvers_know_neither_engines_nor_storages() -> None:
 
 def test_names_of_modules_are_nouns_and_those_of_classes_are_their_own() -> None:
     stems = [path.stem for path in FILES if path.stem.endswith("ing")]
-    assert set(stems) <= {"testing", "scoring", "progressive_batching"}
+    assert set(stems) <= {"testing", "scoring"}
     public = Counter(node.name for _, node in classes() if not node.name.startswith("_"))
     assert {name: n for name, n in public.items() if n > 1} == {}

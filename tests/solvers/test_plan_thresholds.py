@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from oddsmith.solvers.batch_schedule import BatchSchedule
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for, plan_sparse
 from oddsmith.solvers.policy import POLICY
-from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import start_alone_rows, start_sizes, subsample_sizes
 
 MACHINE = Machine(memory=1e11)

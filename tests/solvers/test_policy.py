@@ -31,21 +31,21 @@ from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import factor_spd
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 from oddsmith.solvers import (
+    batch_schedule,
     diagonal_lbfgs,
     mixed_precision,
     newton,
     policy,
-    progressive_batching,
     subsampled,
     table_newton,
 )
 from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.batch_schedule import BatchSchedule
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
 from oddsmith.solvers.line_search import backtrack, line_search
 from oddsmith.solvers.plan import Facts, plan, plan_sparse
 from oddsmith.solvers.policy import POLICY, Policy
-from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
@@ -195,12 +195,12 @@ def misleads(growth: float) -> bool:
 def gradient_is_alike(multiple: float) -> bool:
     """Whether a squared gradient of so many times what chance explains passes: of 4 weights, halves of the rows."""
     chance = (4 + 6) * (2.0 + 2.0)
-    return progressive_batching._gradient_is_alike(at(1.0, np.full(4, np.sqrt(multiple * chance / 4))), UNIT, 0.5, 0.5)  # type: ignore[arg-type]
+    return batch_schedule._gradient_is_alike(at(1.0, np.full(4, np.sqrt(multiple * chance / 4))), UNIT, 0.5, 0.5)  # type: ignore[arg-type]
 
 
 def curvature_is_alike(ratio: float) -> bool:
     factor = factor_spd(np.eye(2), tol=0.0)
-    return progressive_batching._curvature_is_alike(factor, at(1.0, [0.0, 0.0], np.diag([1.0, ratio])))
+    return batch_schedule._curvature_is_alike(factor, at(1.0, [0.0, 0.0], np.diag([1.0, ratio])))
 
 
 class StoppedError(Exception):

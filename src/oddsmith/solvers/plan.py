@@ -15,10 +15,10 @@ from typing import Any, Literal
 from oddsmith.errors import InvalidInputError
 from oddsmith.solvers import policy as in_force
 from oddsmith.solvers.base import Solver
+from oddsmith.solvers.batch_schedule import BatchSchedule
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
-from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import RowSpaceNewton, TruncatedNewton
 

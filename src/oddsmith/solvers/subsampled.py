@@ -19,11 +19,11 @@ from oddsmith.solvers.base import (
     Subsample,
     Subsampled,
 )
+from oddsmith.solvers.batch_schedule import BatchSchedule, Start, progressive_batches
 from oddsmith.solvers.lbfgs import Pairs, lbfgs
 from oddsmith.solvers.mixed_precision import refine
 from oddsmith.solvers.newton import Newton, continue_with_newton, unchecked_newton_step
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
-from oddsmith.solvers.progressive_batching import BatchSchedule, Start, progressive_batches
 from oddsmith.solvers.subsample_certificate import SubsampleCertificate
 
 

@@ -15,8 +15,8 @@ from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.engines.memory import STRETCHES
 from oddsmith.kernels import native
 from oddsmith.solvers import subsampled as sampled
+from oddsmith.solvers.batch_schedule import BatchSchedule
 from oddsmith.solvers.policy import POLICY
-from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.statistics import Counts, Curvature, CurvatureParams
 
 N, D = 800_000, 2
