@@ -12,7 +12,7 @@ from tests.kernels.kernel_cases import LEVELS, laid_out
 
 from oddsmith.block import Block
 from oddsmith.kernels import native
-from oddsmith.kernels.curvature import NewtonSteps, NewtonSums, newton_steps
+from oddsmith.kernels.newton import NewtonSteps, NewtonSums, newton_steps
 
 RATIOS = (0.15, 0.75)
 

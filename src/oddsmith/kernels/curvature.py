@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from oddsmith.kernels.native import (
     CsrProblem,
     DenseProblem,
     Kernels,
-    NewtonProblem,
     address,
     addresses,
     contiguous,
@@ -30,7 +29,7 @@ from oddsmith.kernels.native import (
 )
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.losses import row_losses
-from oddsmith.numerics import EPS, Array
+from oddsmith.numerics import Array
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
@@ -156,82 +155,6 @@ def has_half_precision() -> bool:
     return kernels is not None and kernels.has_half
 
 
-@dataclass(frozen=True)
-class NewtonSums:
-    """The loss at a point, the objective's gradient and Hessian, and the longest row (squared, if it was asked for)."""
-
-    loss: float
-    gradient: Array
-    hessian: Array
-    longest: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewtonSteps:
-    """Where the steps end, and for each of them the objective, the loss, the gradient's norm and the decrement before.
-
-    ``evaluations`` counts the passes over the rows; ``first`` is the one of these that the first step is from, 0 if its
-    sums were known. ``sums`` are those at the end, None if they are not known.
-    """
-
-    w: Array
-    trace: Array
-    evaluations: int
-    first: int
-    sums: NewtonSums | None
-
-
-def newton_steps(
-    block: Block,
-    coordinates: tuple[Array, Array],
-    prior: tuple[Array, Array],
-    w: Array,
-    *,
-    steps: int,
-    small: float,
-    armijo: float,
-    separated: tuple[float, float],
-    inverse: Array | None = None,
-    known: NewtonSums | None = None,
-) -> NewtonSteps | None:
-    """Take full Newton steps from ``w`` while the objective falls, until a decrement of ``small`` is due next.
-
-    They also end where the squared decrements have ``separated`` ratios, three times in a row.
-
-    ``coordinates`` are the center of the columns (M) and the units of the weights (P, the intercept first), ``prior``
-    the diagonal of its precision and its mean (P each). ``known`` are the sums at ``w``; ``inverse`` (M) weighs the
-    squares of the longest row. Returns None where there is no compiled kernel.
-    """
-    kernels = native.kernels()
-    if kernels is None:
-        return None
-    P = len(w)
-    parts = (w, coordinates[1], *prior, coordinates[0], () if inverse is None else inverse)
-    numbers = np.zeros(9 * P + P * P + 4 * steps)
-    for k, part in enumerate(parts):
-        numbers[k * P : k * P + len(part)] = part
-    at = [numbers.ctypes.data + 8 * P * k for k in range(10)]
-    rows = DenseProblem.from_buffer_copy(_addresses(block, 1))
-    rows.C, rows.center, rows.W, rows.b, rows.g, rows.H = 1, at[4], at[6], at[7], at[8], at[9]
-    trace = numbers[9 * P + P * P :]
-    problem = NewtonProblem(ctypes.pointer(rows), at[1], at[2], at[3], at[0], trace.ctypes.data)
-    problem.inverse, problem.steps = None if inverse is None else at[5], steps
-    problem.small, problem.armijo, problem.rounding = small, armijo, 8.0 * EPS
-    problem.least, problem.most = separated
-    gradient, hessian = numbers[8 * P : 9 * P], numbers[9 * P : 9 * P + P * P].reshape(P, P)
-    if known is not None:
-        problem.known, rows.value = 1, known.loss
-        gradient[:], hessian[:] = known.gradient, known.hessian
-    kernels("newton", problem)
-    return NewtonSteps(
-        w=numbers[:P].copy(),
-        trace=trace[: 4 * problem.done].reshape(-1, 4),
-        evaluations=problem.evaluations,
-        first=int(known is None),
-        sums=NewtonSums(rows.value, gradient, hessian, rows.max_norm2) if problem.ended else None,
-    )
-
-
 def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
     """Return the kernels in use if they sum such losses; raise where they would read beyond the ends of arrays."""
     (n, M), (C, columns) = block.Phi.shape, at.W.shape
@@ -297,7 +220,7 @@ def _dense(
     begin, to = numbers.ctypes.data, sums.ctypes.data
     center = begin + 8 * C * (M + 1)
     following = center + 8 * M * (1 + len(inverse))
-    problem = DenseProblem.from_buffer_copy(_addresses(block, C))
+    problem = DenseProblem.from_buffer_copy(dense_addresses(block, C))
     problem.C, problem.W, problem.b, problem.center = C, begin, begin + 8 * C * M, center
     problem.g, problem.H = to, to + 8 * C * (M + 1) if hessian else None
     if inverse:
@@ -313,7 +236,7 @@ def _dense(
     return problem.value, problem.max_norm2
 
 
-def _addresses(block: Block, C: int) -> DenseProblem:
+def dense_addresses(block: Block, C: int) -> DenseProblem:
     """Return a problem of the dense kernel with the arrays of a block alone, which the block keeps."""
     if not block.addresses:
         _check_codes(block, C)
@@ -428,7 +351,7 @@ def gradients(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
     if kernels is not None and isinstance(Phi, DenseRows) and block.n_rows and M:
         value, g = np.zeros(k), np.zeros((k, M + 1))
         held = block if Phi is block.Phi else replace(block, Phi=Phi)  # it keeps the arrays that the kernel reads
-        problem = DenseProblem.from_buffer_copy(_addresses(held, 1))
+        problem = DenseProblem.from_buffer_copy(dense_addresses(held, 1))
         W, b, center = contiguous(at.W), contiguous(at.b), contiguous(at.center)
         problem.C, problem.W, problem.b, problem.center = k, address(W), address(b), address(center)
         problem.g = address(g)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oddsmith.engines import MemorySource
-from oddsmith.kernels.curvature import NewtonSteps, NewtonSums, newton_steps
+from oddsmith.kernels.newton import NewtonSteps, NewtonSums, newton_steps
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.records import records_weights

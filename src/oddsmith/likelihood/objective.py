@@ -20,7 +20,8 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.curvature import NewtonSteps, activations
+from oddsmith.kernels.curvature import activations
+from oddsmith.kernels.newton import NewtonSteps
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.fused_newton import fused_steps

@@ -35,7 +35,6 @@ from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
 from oddsmith.likelihood.fitted_state import TrainingDataRef
-from oddsmith.likelihood.messages import aliased_message, link_log_proba, remedy, separation_message
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS
@@ -400,6 +399,10 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         self._learned = replace(fit.learned, null_log_likelihood=null)
 
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
+        if self.certificate_.converged and not self.aliased_ and verdict is None:
+            return
+        from oddsmith.likelihood.messages import aliased_message, remedy, separation_message
+
         if self.aliased_:
             warnings.warn(aliased_message(self.aliased_), errors.CollinearityWarning, stacklevel=5)
         if verdict is not None:
@@ -496,6 +499,8 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         """Return the log probability of each class, N × K."""
         A = self._activation(X, offset)
         if (link := self._link()) is not None:
+            from oddsmith.likelihood.messages import link_log_proba
+
             return link_log_proba(link, A)
         return log_softmax(per_class(A))
 
@@ -504,6 +509,8 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         """Return the probability of each class, N × K."""
         A = self._activation(X, offset)
         if (link := self._link()) is not None:
+            from oddsmith.likelihood.messages import link_log_proba
+
             return np.exp(link_log_proba(link, A))
         return softmax(per_class(A))
 
