@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -19,6 +19,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
+from oddsmith.cached_property import cached_property
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.rows import LazyRows, RunRows, SplitRows, as_rows
 from oddsmith.rows.runs import run_values
@@ -71,24 +72,25 @@ class MemorySource:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_blocks": {}}  # pickling views would copy them
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         return Shape(int(self.X.shape[1]) if self.M is None else self.M, self.K)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
-        return sparse.issparse(self.X) and keeps_sparse(self.transform)
+        dense = isinstance(self.X, np.ndarray)  # asked for first: it takes less time
+        return not dense and sparse.issparse(self.X) and keeps_sparse(self.transform)
 
     @property
     def form(self) -> TableForm | None:
         """The columns of a table in parts; None for other rows."""
         return self.X.form if isinstance(self.X, SplitRows) else None
 
-    @property
+    @cached_property
     def size(self) -> float:
         if isinstance(self.X, SplitRows):
             return self.n_rows * self.X.entries
@@ -237,6 +239,8 @@ def in_slices(source: MemorySource, count: int) -> MemorySource:
     >>> in_slices(source, 2).slices()
     [(0, 1), (1, 3)]
     """
+    if count == 1 and source.slice_rows is None and len(source.slices()) == 1:
+        return source
     return replace(source, slice_rows=max(1, -(-source.n_rows // count)))
 
 
@@ -423,17 +427,21 @@ BLAS_ALONE_NUMBERS = 4096
 numbers on, and for matrix products from 262,144 multiplications on."""
 
 
-@contextmanager
-def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
+def one_blas_thread(numbers: float = np.inf) -> AbstractContextManager[None]:
     """Limit BLAS to one thread during a fit; the last of several overlapping fits restores the user's setting.
 
     Threads work on slices of the data, and results must not depend on their number. The limit includes the solve:
     waking threads for small matrices costs more than a pass over the data. If the largest matrix has few ``numbers``,
     BLAS uses one thread anyway and is not looked up, which takes some milliseconds once per process.
     """
-    if numbers <= BLAS_ALONE_NUMBERS:
-        yield
-        return
+    return _UNLIMITED if numbers <= BLAS_ALONE_NUMBERS else _limited_blas()
+
+
+_UNLIMITED = nullcontext()
+
+
+@contextmanager
+def _limited_blas() -> Iterator[None]:
     with _blas_lock:
         limit = _inherited_limits.pop() if _inherited_limits else None
         if limit is None and not _blas_limits:
