@@ -54,9 +54,11 @@ class Coordinates:
         x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
         return x
 
-    def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
-        """Bound the effect of rounding the reported weights on the objective."""
-        W, b = self.to_user(x)
+    def rounding_gap(
+        self, x: Array, weight: float, longest: float, reported: tuple[Array, Array] | None = None
+    ) -> float:
+        """Bound the effect of rounding the ``reported`` weights, which are those of ``x``, on the objective."""
+        W, b = self.to_user(x) if reported is None else reported
         U = W * self.scale
         shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
         total = shift + np.sqrt((1.0 + longest) * np.einsum("km,km->k", U, U))  # and the activations

@@ -185,9 +185,14 @@ class FoldObjective:
         """Threads of the engine, None for its own choice."""
         return threads_of(self.engine)
 
+    def fixed(self, x: Array) -> Array:
+        """Return weights (C × P) with those at zero that may not move."""
+        X = x.reshape(self.shape)
+        return X if self.all_free else np.where(self.free, X, 0.0)
+
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        X = x.reshape(self.shape) if self.all_free else np.where(self.free, x.reshape(self.shape), 0.0)
+        X = self.fixed(x)
         X = self.T @ X if len(X) > 1 else X
         W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
         return W if self.whitening is None else W @ self.whitening.T, np.ascontiguousarray(X[:, 0])
@@ -198,7 +203,7 @@ class FoldObjective:
         ``expected`` gives the Hessian that is expected under the model, where a link makes the two differ.
         """
         last = None if expected else self.state.last
-        if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
+        if last is not None and (order < 2 or last.hessian is not None) and (last.w is w or (last.w == w).all()):
             return last
         if not expected:
             last = self.state.last = None  # its Hessian makes room

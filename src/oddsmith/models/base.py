@@ -50,7 +50,7 @@ def check_estimates(model: Estimator) -> None:
             type(value) is np.ndarray
             and name[-1] == "_"
             and value.dtype.kind == "f"
-            and isnan(value.sum())
+            and isnan(np.add.reduce(value, axis=None))
             and np.isnan(value).any()
         ):
             raise InvalidInputError(OUT_OF_RANGE.format(f"{name} would hold NaN"))

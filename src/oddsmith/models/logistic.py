@@ -37,7 +37,7 @@ from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seede
 from oddsmith.likelihood.fitted_state import TrainingDataRef
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.problem import Problem
-from oddsmith.links import LINKS
+from oddsmith.links import LINKS, is_bounded
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
 from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
@@ -275,7 +275,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         searched = isinstance(self.prior, JeffreysPrior | LaplacePrior) or isinstance(
             getattr(self.prior, "scale", None), str
         )
-        return self.basis is None and not searched and bool(np.isinf(LINKS[self.link].domain).all())
+        return self.basis is None and not searched and not is_bounded(LINKS[self.link])
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
@@ -299,7 +299,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         """Refuse data in pieces if the fit needs individual rows."""
         if self.solver == "sgd" or isinstance(self.solver, SGD):
             refuse_pieces(X, "Stochastic gradient descent", "Use solver='auto'")
-        if not np.isinf(LINKS[self.link].domain).all():
+        if is_bounded(LINKS[self.link]):
             refuse_pieces(X, f"A fit with link={self.link!r}", "Use link='logit'")
         scale = self.prior.scale if isinstance(self.prior, GaussianPrior | LaplacePrior) else None
         if isinstance(scale, str) and scale != "evidence":
@@ -335,7 +335,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             from oddsmith.likelihood.firth import fit_firth
 
             return fit_firth(problem), None
-        if problem.link is not None and not np.isinf(problem.link.domain).all():
+        if problem.link is not None and is_bounded(problem.link):
             from oddsmith.likelihood.barrier import fit_bounded
 
             return fit_bounded(problem), None
@@ -383,7 +383,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
         self.log_likelihood_ = fit.result.final.log_likelihood
-        aliased = np.flatnonzero(fit.aliased)
+        aliased = np.flatnonzero(fit.aliased) if not fit.learned.free.all() else ()
         columns = self.coef_.shape[1] - len(aliased) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
         if W is not None:

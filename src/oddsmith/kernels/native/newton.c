@@ -5,6 +5,17 @@
 
 #include "dense.h"
 
+#define REAL double
+#define KIND double
+#define STORED_HALF 0
+#include "rows.h"
+#undef KIND
+#define KIND float
+#include "rows.h"
+#undef KIND
+#undef STORED_HALF
+#undef REAL
+
 int NAME(dense)(dense_problem *p);
 
 typedef struct {
@@ -24,7 +35,7 @@ typedef struct {
 INLINE int is_finite(double x) { return x - x == 0.0; }
 
 /* L Lᵀ = A, on and below the diagonal, in place; 0 where a pivot is nothing but rounding. */
-static int factor(double *A, int64_t P, double *diagonal, double *column) {
+static int factor(double *restrict A, int64_t P, double *restrict diagonal, double *restrict column) {
     for (int64_t k = 0; k < P; k++) diagonal[k] = A[k * P + k];
     for (int64_t k = 0; k < P; k++) {
         const double pivot = A[k * P + k];
@@ -48,6 +59,21 @@ static void solve(const double *L, int64_t P, const double *b, double *x) {
         x[k] /= L[k * P + k];
         for (int64_t j = 0; j < k; j++) x[j] -= L[k * P + j] * x[k];
     }
+}
+
+/* Let the rows be a centred copy, column by column, which every pass reads faster; returns it, NULL if memory is short. */
+static void *copy_columns(dense_problem *p) {
+    const int64_t ld = (p->n + 7) / 8 * 8 + 8, n = p->n, m = p->m; /* columns begin in different places of the cache */
+    arena memory;
+    if (!arena_make(&memory, 8 * m * ld + line(8 * m))) return NULL;
+    double *z = arena_take(&memory, 8 * m * ld), *center = arena_take(&memory, 8 * m);
+    if (p->kind == STORED_AS_DOUBLE)
+        pack_double(p->x, p->row, p->column, n, m, p->center, z, ld);
+    else
+        pack_float(p->x, p->row, p->column, n, m, p->center, z, ld);
+    for (int64_t j = 0; j < m; j++) center[j] = 0.0;
+    p->x = z, p->kind = STORED_AS_DOUBLE, p->row = 1, p->column = ld, p->center = center;
+    return memory.memory;
 }
 
 /* The sums at w, in the units of w, with the prior added. */
@@ -106,7 +132,7 @@ static int factor_last(newton_problem *q, double *scratch) {
     if (q->factored) {
         double total = 0.0;
         for (int64_t i = 0; i < P; i++) { /* row i of L⁻¹ */
-            double *row = inverse + i * P;
+            double *restrict row = inverse + i * P;
             for (int64_t j = 0; j < P; j++) row[j] = 0.0;
             for (int64_t k = 0; k < i; k++)
                 for (int64_t j = 0; j <= k; j++) row[j] -= L[i * P + k] * inverse[k * P + j];
@@ -136,7 +162,12 @@ EXPORT int NAME(newton)(newton_problem *q) {
     dense_problem *p = q->rows;
     const int64_t P = p->m + 1;
     arena memory;
-    if (!arena_make(&memory, 3 * line(8 * P) + line(16 * P))) return 1;
+    void *columns = copy_columns(p);
+    if (!columns) return 1;
+    if (!arena_make(&memory, 3 * line(8 * P) + line(16 * P))) {
+        free(columns);
+        return 1;
+    }
     double *step = arena_take(&memory, 16 * P), *from = arena_take(&memory, 8 * P), *diagonal = arena_take(&memory, 8 * P);
     double *column = arena_take(&memory, 8 * P);
     double before = 0.0, slope = 0.0;
@@ -173,5 +204,6 @@ EXPORT int NAME(newton)(newton_problem *q) {
         status = q->ended ? factor_last(q, step) : 0;
     }
     free(memory.memory);
+    free(columns);
     return status;
 }
