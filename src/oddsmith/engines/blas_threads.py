@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -84,17 +84,18 @@ _settings: list[Setting] = []
 _inherited: list[Setting] = []  # The setting at the time of a fork, if a fit runs in the parent.
 
 
-@contextmanager
-def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
+def one_blas_thread(numbers: float = np.inf) -> AbstractContextManager[None]:
     """Limit BLAS to one thread during a fit; the last of several overlapping fits restores the user's setting.
 
     Threads work on slices of the data, and results must not depend on their number. The limit includes the solve:
     waking threads for small matrices costs more than a pass over the data. If the largest matrix has few ``numbers``,
     BLAS uses one thread anyway and is not looked up.
     """
-    if numbers <= BLAS_ALONE_NUMBERS:
-        yield
-        return
+    return nullcontext() if numbers <= BLAS_ALONE_NUMBERS else _limited()
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
     with _lock:
         setting = _inherited.pop() if _inherited else None
         if setting is None and not _settings:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.cached_property import cached_property
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.rows import LazyRows, RunRows, SplitRows, as_rows
 from oddsmith.rows.runs import run_values
@@ -67,24 +68,25 @@ class MemorySource:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_blocks": {}}  # pickling views would copy them
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         return Shape(int(self.X.shape[1]) if self.M is None else self.M, self.K)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
-        return sparse.issparse(self.X) and keeps_sparse(self.transform)
+        dense = isinstance(self.X, np.ndarray)  # asked for first: it takes less time
+        return not dense and sparse.issparse(self.X) and keeps_sparse(self.transform)
 
     @property
     def form(self) -> TableForm | None:
         """The columns of a table in parts; None for other rows."""
         return self.X.form if isinstance(self.X, SplitRows) else None
 
-    @property
+    @cached_property
     def size(self) -> float:
         if isinstance(self.X, SplitRows):
             return self.n_rows * self.X.entries
@@ -233,6 +235,8 @@ def in_slices(source: MemorySource, count: int) -> MemorySource:
     >>> in_slices(source, 2).slices()
     [(0, 1), (1, 3)]
     """
+    if count == 1 and source.slice_rows is None and len(source.slices()) == 1:
+        return source
     return replace(source, slice_rows=max(1, -(-source.n_rows // count)))
 
 
