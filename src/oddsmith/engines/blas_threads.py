@@ -56,10 +56,9 @@ def _linked_library(path: str) -> tuple[int, BlasLibrary] | None:
     with suppress(OSError):
         module = ctypes.CDLL(path)
         for name, get, set_ in NAMES:
-            if hasattr(module, name.format(get)) and hasattr(module, name.format(set_)):
-                setter = module[name.format(set_)]
-                address = ctypes.cast(setter, ctypes.c_void_p).value or 0
-                return address, BlasLibrary(module[name.format(get)], setter)
+            with suppress(AttributeError):
+                getter, setter = module[name.format(get)], module[name.format(set_)]
+                return ctypes.cast(setter, ctypes.c_void_p).value or 0, BlasLibrary(getter, setter)
     return None
 
 
