@@ -165,7 +165,12 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool =
         estimator.n_features_in_ = X.shape[1]
         return X
     table, X = as_table(X), plain_values(X)
+    exact = isinstance(X, np.ndarray) and X.dtype.kind == "f"
     with as_input_errors(explain_rows):
+        if reset and not exact:
+            from oddsmith.design.whole_numbers import rounded_columns, warn_of_rounding
+
+            warn_of_rounding(rounded_columns(X if table is None else table))
         if table is not None and not reset and 0 not in table.shape:
             validate_data(estimator, _with_names(table), reset=False, skip_check_array=True)  # other columns first
         if table is None:
