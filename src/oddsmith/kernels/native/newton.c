@@ -41,7 +41,8 @@ static int factor(double *restrict A, int64_t P, double *restrict diagonal, doub
         const double pivot = A[k * P + k];
         if (!(pivot > 1e-10 * diagonal[k])) return 0;
         A[k * P + k] = __builtin_sqrt(pivot);
-        for (int64_t i = k + 1; i < P; i++) column[i] = A[i * P + k] /= A[k * P + k];
+        const double inverse = 1.0 / A[k * P + k];
+        for (int64_t i = k + 1; i < P; i++) column[i] = A[i * P + k] *= inverse;
         for (int64_t i = k + 1; i < P; i++)
             for (int64_t j = k + 1; j <= i; j++) A[i * P + j] -= column[i] * column[j];
     }
@@ -137,8 +138,11 @@ static int factor_last(newton_problem *q, double *scratch) {
             for (int64_t k = 0; k < i; k++)
                 for (int64_t j = 0; j <= k; j++) row[j] -= L[i * P + k] * inverse[k * P + j];
             row[i] = 1.0;
-            for (int64_t j = 0; j <= i; j++) row[j] /= L[i * P + i], total += row[j] * row[j] / (d[j] * d[j]);
+            for (int64_t j = 0; j <= i; j++) row[j] /= L[i * P + i];
         }
+        for (int64_t j = 0; j < P; j++) scratch[j] = 1.0 / (d[j] * d[j]);
+        for (int64_t i = 0; i < P; i++)
+            for (int64_t j = 0; j <= i; j++) total += inverse[i * P + j] * inverse[i * P + j] * scratch[j];
         q->floor = 1.0 / total;
         for (int64_t j = 0; j < P; j++)
             for (int64_t i = 0; i < P; i++) q->lower[j * P + i] = i < j ? 0.0 : L[i * P + j];
