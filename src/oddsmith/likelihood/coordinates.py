@@ -18,7 +18,6 @@ from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
 
-
 OF_COLUMNS = MomentsParams(1, "diagonal")
 
 
