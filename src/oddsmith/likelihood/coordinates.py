@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isnan
 
 import numpy as np
@@ -19,6 +20,7 @@ from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
 
 OF_COLUMNS = MomentsParams(1, "diagonal")
+FEW_CLASSES = 32  # Number of classes up to which contrasts are kept.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +279,16 @@ def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
     return mean, spread
 
 
+def _contrast(K: int, reference: int | None) -> Array:
+    if reference is not None:
+        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
+    helmert: Array = linalg.helmert(K).T
+    return helmert
+
+
+_kept_contrast = lru_cache(maxsize=16)(_contrast)  # to make one takes as long as a pass over few rows
+
+
 def make_contrast(K: int, reference: int | None) -> Array:
     """Return the K × (K−1) matrix that turns free weights into weights of all classes.
 
@@ -287,7 +299,4 @@ def make_contrast(K: int, reference: int | None) -> Array:
     >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
     True
     """
-    if reference is not None:
-        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
-    helmert: Array = linalg.helmert(K).T
-    return helmert
+    return _kept_contrast(K, reference).copy(order="K") if K <= FEW_CLASSES else _contrast(K, reference)
