@@ -35,7 +35,6 @@ class DenseProblem(ctypes.Structure):
         *((name, _I if name == "C" else _P) for name in ("t", "s", "offset", "C", "W", "b", "center", "inverse")),
         *((name, _P) for name in ("V", "v", "g", "H", "half_rows", "root_rows")),
         *((name, _D) for name in ("value", "max_norm2")),
-        ("rough", _I),
     )
 
 
