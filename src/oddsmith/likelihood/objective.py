@@ -32,12 +32,14 @@ from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
+from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 if TYPE_CHECKING:
+    from oddsmith.kernels.lbfgs import LbfgsPoints
     from oddsmith.likelihood.implicit_hessian import ImplicitHessian
 
 S = TypeVar("S", bound=Statistic)
@@ -236,6 +238,14 @@ class FoldObjective:
     def newton_steps(self, w: Array, steps: int, small: float) -> NewtonSteps | None:
         """Take plain Newton steps in one call of a kernel, where that is possible."""
         return fused_steps(self, w, steps, small)
+
+    def lbfgs_points(
+        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+    ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
+        """Run L-BFGS in one call of a kernel, where that is possible."""
+        from oddsmith.likelihood.fused_lbfgs import fused_points
+
+        return fused_points(self, w, distance, steps, stall)
 
     def _fix(self, H: Array, diagonal: float) -> None:
         """Clear the rows and columns of fixed coordinates, but for the diagonal."""
