@@ -341,10 +341,12 @@ class Design(TransformerMixin, BaseEstimator):
         return category
 
     def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:
+        if not formulas.learned_calls(expression):
+            return
         if frame.columns:
             weights = np.ones(frame.n_rows) if s is None else s
             formulas.learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
-        elif formulas.learned_calls(expression):
+        else:
             raise InvalidInputError(
                 f"{expression.text} in the formula is learned from all rows at once, so neither partial_fit nor a fit "
                 "to data in pieces can. Use fit with a table in memory, or a basis such as Spline() in place of it."
