@@ -351,15 +351,14 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
-        from oddsmith.likelihood.separation_search import find_separation
+        from oddsmith.likelihood.separation_search import find_separation, fit_at_limit
 
         verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()], level_columns(self))
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":
             return resume(problem, fit), None
-        # Far enough along the way to infinity that the fitted probabilities are those of the limit.
-        return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
+        return fit_at_limit(problem, fit, verdict), verdict
 
     def _trace(self, result: SolverResult, coordinates: Coordinates, common: Array, reference: int | None) -> Trace:
         """Return the trace, with recorded weights in the form of `coef_` and `intercept_`, intercept first."""
