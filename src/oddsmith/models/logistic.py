@@ -400,7 +400,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.certificate_.converged and not self.aliased_ and verdict is None:
             return
-        from oddsmith.likelihood.messages import aliased_message, remedy, separation_message
+        from oddsmith.likelihood.messages import aliased_message, dependent_columns, remedy, separation_message
 
         if self.aliased_:
             warnings.warn(aliased_message(self.aliased_), errors.CollinearityWarning, stacklevel=5)
@@ -408,7 +408,9 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
-            then = remedy(self.solver, self.max_iter, self.n_iter_)
+            learned = self._learned
+            dependent = dependent_columns(learned.hessian, learned.x.shape, [str(name) for name in self._names()])
+            then = remedy(self.solver, self.max_iter, self.n_iter_, dependent)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."
