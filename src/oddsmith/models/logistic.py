@@ -409,8 +409,8 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
-            learned = self._learned
-            dependent = dependent_columns(learned.hessian, learned.x.shape, [str(name) for name in self._names()])
+            names, learned = [str(name) for name in self._names()], self._learned
+            dependent = dependent_columns(learned.hessian, learned.x.shape, names) if learned else []
             then = remedy(self.solver, self.max_iter, self.n_iter_, dependent)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
