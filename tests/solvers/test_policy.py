@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.solvers.test_traces import EXPECTED
 from tests.solvers.traces import FITS
 from tests.traces import trace
 
+from oddsmith import GaussianPrior
 from oddsmith.engines import MemorySource
 from oddsmith.errors import UnavailableError
 from oddsmith.likelihood import coordinates
@@ -91,6 +93,15 @@ def steps_taken(M: int, size: float) -> int:
     found.source.t[:] = size * x + np.random.default_rng(1).logistic(size=500) > 0.0
     steps = found.newton_steps(np.zeros(M + 1), policy.POLICY.fused_steps, 1e-9)
     return 0 if steps is None else len(steps.trace)
+
+
+def is_rough(M: float) -> bool:
+    """Return whether the first Hessians of Newton steps in a kernel may be in single precision."""
+    source = MemorySource(np.random.default_rng(0).normal(size=(90, int(M))), (np.arange(90) % 2).astype(np.int32), 2)
+    found = make_objective(problem(source, GaussianPrior(1.0), np.array([45.0, 45.0]), reference=0))[0]
+    with patch("oddsmith.likelihood.fused_newton.newton_steps", return_value=None) as asked:
+        found.newton_steps(np.zeros(int(M) + 1), 8, 1e-9)
+    return bool(asked.call_args.kwargs["rough"])
 
 
 def is_moved(center: float) -> bool:
@@ -390,6 +401,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     ),
     "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {2000: 1, 2001: 8}),
     "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
+    "rough_weights": (is_rough, {7: False, 8: True}),
     "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),
     "newton_digits": (lambda d: newton.Newton()._ends([1.0, d], 1.0, 1e-3, 9), {0.98e-5: True, 1.1e-5: False}),
     "separated_ratios": (

@@ -18,6 +18,8 @@ from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
 
+OF_COLUMNS = MomentsParams(1, "diagonal")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Coordinates:
@@ -173,7 +175,7 @@ def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
     """Return mean and variance of the columns, by a fold."""
     if isinstance(source, MemorySource) and source.transform is None and not source.is_sparse:
         source = in_slices(source, 1) if source.size <= policy.POLICY.one_thread_elements else source
-    moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+    moments = engine.fold(Moments, source, OF_COLUMNS)
     return moments.mean[0], moments.scatter[0] / moments.weight[0]
 
 

@@ -35,6 +35,7 @@ class DenseProblem(ctypes.Structure):
         *((name, _I if name == "C" else _P) for name in ("t", "s", "offset", "C", "W", "b", "center", "inverse")),
         *((name, _P) for name in ("V", "v", "g", "H", "half_rows", "root_rows")),
         *((name, _D) for name in ("value", "max_norm2")),
+        ("rough", _I),
     )
 
 
@@ -47,7 +48,7 @@ class NewtonProblem(ctypes.Structure):
         *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
         *((name, _P) for name in ("diagonal", "step", "scaled", "lower")),
         *((name, _D) for name in ("penalty", "floor", "condition")),
-        ("factored", _I),
+        *((name, _I) for name in ("factored", "rough")),
     )
 
 

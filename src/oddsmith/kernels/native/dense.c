@@ -126,12 +126,32 @@ static void add_gram(const double *z, int64_t ld, int64_t P, const double *h, do
     }
 }
 
+/* The same in single precision: `zf` and `hf` are scratch for P + 1 columns and for LEFT, `wide` numbers each. */
+static void add_rough_gram(
+    const double *restrict z, int64_t ld, int64_t P, const double *restrict h, float *restrict zf, float *restrict hf,
+    int64_t wide, double *H, int64_t apart
+) {
+    for (int64_t j = 0; j <= P; j++) {
+        const double *restrict from = j < P ? z + j * ld : h;
+        for (int64_t k = 0; k < ld; k++) zf[j * wide + k] = (float)from[k];
+        for (int64_t k = ld; k < wide; k++) zf[j * wide + k] = 0.0f;
+    }
+    for (int64_t i = 0; i < P; i += LEFT) {
+        const int64_t left = least(LEFT, P - i);
+        for (int64_t l = 0; l < left; l++)
+            for (int64_t k = 0; k < wide; k++) hf[l * wide + k] = zf[P * wide + k] * zf[(i + l) * wide + k];
+        dots_float(hf, left, zf, i + left, wide, wide, H + i * apart, apart);
+    }
+}
+
 /* Two classes: everything but the value and gradient of long rows. */
 static int logistic_columns(dense_problem *p) {
     const int64_t P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8);
     const double zero = 0.0;
     arena memory;
-    if (!arena_make(&memory, (P + LEFT + 6) * line(8 * ld))) return 1;
+    const int64_t wide = line(4 * ld) / 4, rough = p->rough ? 4 * wide : 0;
+    if (!arena_make(&memory, (P + LEFT + 6) * line(8 * ld) + (P + 1 + LEFT) * rough)) return 1;
+    float *zf = arena_take(&memory, (P + 1) * rough), *hf = arena_take(&memory, LEFT * rough);
     double *z = arena_take(&memory, P * line(8 * ld)), *hz = arena_take(&memory, LEFT * line(8 * ld));
     double *a = arena_take(&memory, 8 * ld), *r = arena_take(&memory, 8 * ld), *h = arena_take(&memory, 8 * ld);
     double *da = arena_take(&memory, 8 * ld);
@@ -155,7 +175,10 @@ static int logistic_columns(dense_problem *p) {
             for (int64_t i = 0; i < ld; i++) r[i] = h[i] * p->v[0];
         for (int64_t i = at.n; i < ld; i++) r[i] = h[i] = 0.0;
         dots_double(r, 1, z, P, ld, ld, p->g, P);
-        if (p->H) add_gram(z, ld, P, h, hz, p->H, P);
+        if (p->H && p->rough)
+            add_rough_gram(z, ld, P, h, zf, hf, wide, p->H, P);
+        else if (p->H)
+            add_gram(z, ld, P, h, hz, p->H, P);
         if (p->root_rows)
             for (int64_t i = 0; i < at.n; i++) {
                 double root = __builtin_sqrt(h[i]);

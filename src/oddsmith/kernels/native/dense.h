@@ -20,6 +20,7 @@ typedef struct {
     half *half_rows;                        /* n x m, or NULL: (x - center) sqrt(inverse) */
     double *root_rows;                      /* n x (m + 1), or NULL: sqrt(h) (1, x - center), two classes */
     double value, max_norm2;                /* results */
+    int64_t rough;                          /* whether a Hessian of two classes may be summed in single precision */
 } dense_problem;
 
 /* A tile: n rows from row `first` of the array, `seen` of the targets, on; its run ends at `end`. */

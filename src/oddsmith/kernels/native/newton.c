@@ -30,18 +30,24 @@ typedef struct {
     double *scaled, *lower;              /* P x P each: that Hessian scaled to unit diagonal, its factor by columns */
     double penalty, floor, condition;    /* of the prior; a bound of the smallest eigenvalue; of the scaled Hessian */
     int64_t factored;                    /* whether the last Hessian has a factor */
+    int64_t rough;                       /* whether Hessians before the last ones may be in single precision */
 } newton_problem;
 
 INLINE int is_finite(double x) { return x - x == 0.0; }
 
-/* L Lᵀ = A, on and below the diagonal, in place; 0 where a pivot is nothing but rounding. */
-static int factor(double *restrict A, int64_t P, double *restrict diagonal, double *restrict column) {
+#define ROUNDING 1e-10      /* share of the diagonal below which a pivot is nothing but rounding, */
+#define ROUGH_ROUNDING 1e-3 /* and in single precision has too few digits for a step */
+#define ROUGH_RATIO 1e-2    /* of decrements: from there on a step is as good as the Hessian that it is from */
+
+/* L Lᵀ = A, on and below the diagonal, in place; 0 where a pivot is below a share of the diagonal. */
+static int factor(double *restrict A, int64_t P, double share, double *restrict diagonal, double *restrict column) {
     for (int64_t k = 0; k < P; k++) diagonal[k] = A[k * P + k];
     for (int64_t k = 0; k < P; k++) {
         const double pivot = A[k * P + k];
-        if (!(pivot > 1e-10 * diagonal[k])) return 0;
+        if (!(pivot > share * diagonal[k])) return 0;
         A[k * P + k] = __builtin_sqrt(pivot);
-        for (int64_t i = k + 1; i < P; i++) column[i] = A[i * P + k] /= A[k * P + k];
+        const double inverse = 1.0 / A[k * P + k];
+        for (int64_t i = k + 1; i < P; i++) column[i] = A[i * P + k] *= inverse;
         for (int64_t i = k + 1; i < P; i++)
             for (int64_t j = k + 1; j <= i; j++) A[i * P + j] -= column[i] * column[j];
     }
@@ -61,17 +67,27 @@ static void solve(const double *L, int64_t P, const double *b, double *x) {
     }
 }
 
-/* Let the rows be a centred copy, column by column, which every pass reads faster; returns it, NULL if memory is short. */
-static void *copy_columns(dense_problem *p) {
+/* Let the rows be a centred copy in the units of the weights, column by column, which every pass reads faster. Returns
+   it, NULL if memory is short. */
+static void *copy_columns(newton_problem *q) {
+    dense_problem *p = q->rows;
     const int64_t ld = (p->n + 7) / 8 * 8 + 8, n = p->n, m = p->m; /* columns begin in different places of the cache */
     arena memory;
-    if (!arena_make(&memory, 8 * m * ld + line(8 * m))) return NULL;
-    double *z = arena_take(&memory, 8 * m * ld), *center = arena_take(&memory, 8 * m);
+    if (!arena_make(&memory, 8 * m * ld + 2 * line(8 * m) + line(8 * (m + 1)))) return NULL;
+    double *z = arena_take(&memory, 8 * m * ld), *center = arena_take(&memory, 8 * m), *inverse = arena_take(&memory, 8 * m);
+    double *unit = arena_take(&memory, 8 * (m + 1));
     if (p->kind == STORED_AS_DOUBLE)
         pack_double(p->x, p->row, p->column, n, m, p->center, z, ld);
     else
         pack_float(p->x, p->row, p->column, n, m, p->center, z, ld);
-    for (int64_t j = 0; j < m; j++) center[j] = 0.0;
+    unit[0] = q->unit[0];
+    for (int64_t j = 0; j < m; j++) {
+        const double scale = 1.0 / q->unit[j + 1];
+        for (int64_t i = 0; i < ld; i++) z[j * ld + i] = i < n ? z[j * ld + i] * scale : 0.0;
+        center[j] = 0.0, unit[j + 1] = 1.0;
+        if (q->inverse) inverse[j] = q->inverse[j] * q->unit[j + 1] * q->unit[j + 1];
+    }
+    q->unit = unit, q->inverse = q->inverse ? inverse : NULL;
     p->x = z, p->kind = STORED_AS_DOUBLE, p->row = 1, p->column = ld, p->center = center;
     return memory.memory;
 }
@@ -128,7 +144,7 @@ static int factor_last(newton_problem *q, double *scratch) {
     for (int64_t i = 0; i < P; i++) d[i] = __builtin_sqrt(H[i * P + i]), q->factored &= d[i] > 0.0 && is_finite(d[i]);
     for (int64_t i = 0; i < P; i++)
         for (int64_t j = 0; j < P; j++) L[i * P + j] = R[i * P + j] = H[i * P + j] / (d[i] * d[j]);
-    q->factored = q->factored && factor(L, P, scratch, scratch + P);
+    q->factored = q->factored && factor(L, P, ROUNDING, scratch, scratch + P);
     if (q->factored) {
         double total = 0.0;
         for (int64_t i = 0; i < P; i++) { /* row i of L⁻¹ */
@@ -137,8 +153,11 @@ static int factor_last(newton_problem *q, double *scratch) {
             for (int64_t k = 0; k < i; k++)
                 for (int64_t j = 0; j <= k; j++) row[j] -= L[i * P + k] * inverse[k * P + j];
             row[i] = 1.0;
-            for (int64_t j = 0; j <= i; j++) row[j] /= L[i * P + i], total += row[j] * row[j] / (d[j] * d[j]);
+            for (int64_t j = 0; j <= i; j++) row[j] /= L[i * P + i];
         }
+        for (int64_t j = 0; j < P; j++) scratch[j] = 1.0 / (d[j] * d[j]);
+        for (int64_t i = 0; i < P; i++)
+            for (int64_t j = 0; j <= i; j++) total += inverse[i * P + j] * inverse[i * P + j] * scratch[j];
         q->floor = 1.0 / total;
         for (int64_t j = 0; j < P; j++)
             for (int64_t i = 0; i < P; i++) q->lower[j * P + i] = i < j ? 0.0 : L[i * P + j];
@@ -162,7 +181,7 @@ EXPORT int NAME(newton)(newton_problem *q) {
     dense_problem *p = q->rows;
     const int64_t P = p->m + 1;
     arena memory;
-    void *columns = copy_columns(p);
+    void *columns = copy_columns(q);
     if (!columns) return 1;
     if (!arena_make(&memory, 3 * line(8 * P) + line(16 * P))) {
         free(columns);
@@ -172,6 +191,7 @@ EXPORT int NAME(newton)(newton_problem *q) {
     double *column = arena_take(&memory, 8 * P);
     double before = 0.0, slope = 0.0;
     int alike = 0;
+    p->rough = q->rough && !q->known;
     q->done = q->evaluations = q->ended = 0;
     while (!q->ended) {
         const int summed = q->known ? 1 : evaluate(q);
@@ -182,7 +202,11 @@ EXPORT int NAME(newton)(newton_problem *q) {
             q->done -= q->done > 0;
             break;
         }
-        if (!factor(p->H, P, diagonal, column)) break;
+        if (!factor(p->H, P, p->rough ? ROUGH_ROUNDING : ROUNDING, diagonal, column)) {
+            if (!p->rough) break;
+            p->rough = q->rough = 0;
+            if (!evaluate(q) || !factor(p->H, P, ROUNDING, diagonal, column)) break;
+        }
         solve(p->H, P, p->g, step);
         double norm2 = slope = 0.0;
         for (int64_t j = 0; j < P; j++) norm2 += p->g[j] * p->g[j], slope += p->g[j] * step[j];
@@ -190,13 +214,14 @@ EXPORT int NAME(newton)(newton_problem *q) {
         double *trace = q->trace + 4 * q->done++;
         trace[0] = before = value, trace[1] = p->value, trace[2] = __builtin_sqrt(norm2), trace[3] = __builtin_sqrt(slope);
         for (int64_t j = 0; j < P; j++) from[j] = q->w[j], q->w[j] -= step[j];
+        p->rough = q->rough && !(slope < ROUGH_RATIO * ROUGH_RATIO * last);
         alike = slope > q->least * last && slope < q->most * last ? alike + 1 : 0;
         const int near = last > 0.0 && trace[3] / last * slope <= q->small; /* decrements square from step to step */
         q->ended = near || (alike > 2 && q->done > 4) || q->done == q->steps;
     }
     int status = 0;
     if (q->ended) {
-        p->inverse = q->inverse;
+        p->inverse = q->inverse, p->rough = 0;
         q->ended = evaluate(q);
         objective(q);
         for (int64_t i = 0; i < P; i++)
