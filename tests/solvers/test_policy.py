@@ -25,6 +25,7 @@ from oddsmith.errors import UnavailableError
 from oddsmith.likelihood import class_blocks, coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.likelihood.fused_lbfgs import slice_count
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -46,6 +47,7 @@ from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
 from oddsmith.solvers.line_search import backtrack, line_search
 from oddsmith.solvers.plan import Facts, plan, plan_sparse
 from oddsmith.solvers.policy import POLICY, Policy
+from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 from oddsmith.solvers.subsampled import start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
@@ -56,6 +58,7 @@ def at(value: float = 1.0, gradient: Any = (1.0,), hessian: Any = None, w: Any =
     return ObjectiveValue(w=where, value=value, log_likelihood=0.0, gradient=g, hessian=hessian)
 
 
+COLUMNS = KroneckerSumPreconditioner(np.eye(1), np.zeros(2))
 UNIT = SimpleNamespace(solve=lambda g: g + 0.0, norm=lambda g: float(np.linalg.norm(g)), smallest_eigenvalue=1.0)
 
 
@@ -331,7 +334,7 @@ def gradients_before_hessian(_: float) -> int:
         if order > 1:
             raise StoppedError
         seen.append(order)
-        return at(1e3 - len(seen), [1e-3 * 0.99 ** len(seen), 0.0])
+        return at(1e9 - 1e6 * len(seen), [1e3 * 0.88 ** len(seen), 0.0])
 
     stub: Any = SimpleNamespace(evaluate=evaluate, size=100_000, shape=(1, 2), passes=0)
     stub.column_curvature = lambda: (np.eye(1), np.zeros(2))
@@ -382,6 +385,14 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "bound_residual": (lambda size: products_of_bound(np.arange(1.0, size + 1.0)), {40: 20, 60: 24, 80: 28, 100: 31}),
     "bound_products": (lambda size: products_of_bound(np.geomspace(1.0, 1e12, int(size))), {1200: 500}),
     "diagonal_iterations": (gradients_before_hessian, {0: 101}),
+    "column_stall": (lambda size: diagonal_lbfgs._stall(COLUMNS, int(size))[0], {9: 10}),
+    "column_patience": (lambda size: diagonal_lbfgs._stall(COLUMNS, int(size))[1], {100: 60, 400: 120.0, 1000: 150}),
+    "diagonal_stall": (lambda size: diagonal_lbfgs._stall(UNIT, int(size))[0], {9: 4}),  # type: ignore[arg-type]
+    "diagonal_patience": (lambda size: diagonal_lbfgs._stall(UNIT, int(size))[1], {9: 30, 400: 40.0}),  # type: ignore[arg-type]
+    "diagonal_near": (
+        lambda g: diagonal_lbfgs._newton_distance(UNIT)(at(1.0, [g])),  # type: ignore[arg-type]
+        {0.9e-5: close_to(0.9), 2e-5: close_to(2.0)},
+    ),
     "cg_products": (products, {1e-9: 250}),
     "far_factor": (lambda mean: _is_far(np.tile([-1.0, 1.0], 9) + mean), {990.0: False, 1010.0: True}),
     "sample_iterations": (sample_search, {0: 42}),
@@ -391,6 +402,12 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
         lambda needed: mixed_precision._goal(SimpleNamespace(needed=lambda e: needed), 0.1, at()),  # type: ignore[arg-type]
         {1.0: close_to(0.2), 0.4: close_to(0.1)},
     ),
+    "stalled_newton_products": (
+        lambda n: type(plan(Facts(n_rows=int(n), n_columns=99), MACHINE).solver.then).__name__,
+        {1500: "Newton", 1501: "NoneType"},
+    ),
+    "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {2000: 1, 2001: 8}),
+    "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
     "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),
     "newton_digits": (lambda d: newton.Newton()._ends([1.0, d], 1.0, 1e-3, 9), {0.98e-5: True, 1.1e-5: False}),
     "separated_ratios": (
@@ -404,7 +421,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "same_activation": (last_step, {0.9e-9: True, 1.1e-9: False}),
     "diagonal_trust": (predicted, {0.09: False, 0.11: True, 9.5: True, 10.5: False}),
     "prior_margin": (
-        lambda g: round(diagonal_lbfgs._prior_distance(np.array([0.0, 4.0]), 1e-2)(at(1.0, [9.0, g])), 3),
+        lambda g: round(diagonal_lbfgs._prior_distance(np.array([0.0, 4.0]), 1e-2, UNIT)(at(1.0, [9.0, g])), 3),
         {1.0: 11180.34},
     ),
     "noisy_rows_per_weight": (is_shrunk, {39: True, 41: False}),
@@ -451,9 +468,6 @@ TRACES = {
     "full_iterations": ("one Hessian, too many gradients",),
     "coordinate_rows": ("two subsamples",),
     "sampling_error": ("two subsamples of many columns",),
-    "diagonal_stall": ("many columns, correlated",),
-    "diagonal_patience": ("many columns, correlated", "many columns, Hessian not formed, correlated"),
-    "diagonal_near": ("many columns, correlated",),
     "near_objective": ("sparse rows, wide prior",),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}

@@ -23,6 +23,7 @@ from oddsmith.design.formula import read_formula
 from oddsmith.design.inputs import feature_names, learned_design
 from oddsmith.design.table import Design
 from oddsmith.design.text_columns import describe, find_formats, keep_formats
+from oddsmith.design.whole_numbers import warn_of_rounding
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
 from oddsmith.engines.base import S
 from oddsmith.engines.files import FileParts
@@ -272,6 +273,7 @@ def _learn(
     """Store the columns and design on the model, and return the design if it needs one."""
     for name in ("design_", "feature_names_in_"):
         model.__dict__.pop(name, None)
+    warn_of_rounding(summary.rounded)
     if roles.features is None:
         model.n_features_in_ = summary.columns
         return None

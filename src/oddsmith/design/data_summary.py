@@ -20,6 +20,7 @@ from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema, level_weights
 from oddsmith.design.table import Design
 from oddsmith.design.text_columns import read_formats
+from oddsmith.design.whole_numbers import rounded_columns
 from oddsmith.engines import Piece
 from oddsmith.engines.scan import Wrapped
 from oddsmith.engines.text_formats import TextFormat
@@ -147,7 +148,8 @@ class DataSummary:
     """Rows, classes, columns and a sample of some pieces; a statistic of raw tables.
 
     ``n_rows`` counts the rows that a fit reads (a design may leave out incomplete ones), ``n_present`` those of
-    positive weight; ``weight`` is the total weight of each class; ``columns`` the number of columns of arrays. Whether
+    positive weight; ``weight`` is the total weight of each class; ``columns`` the number of columns of arrays;
+    ``rounded`` names the columns with whole numbers that float64 rounds. Whether
     a row is drawn depends only on the number of its piece and its position in it, so samples merge exactly: rows have
     random keys, and the smallest are kept.
 
@@ -167,6 +169,7 @@ class DataSummary:
     offset_sum: Array | None = None
     drawn: tuple[SampledRows, ...] = ()
     most: int = 0
+    rounded: tuple[Any, ...] = ()
 
     @classmethod
     def zero(cls, shape: Shape, params: DataSummaryParams) -> DataSummary:
@@ -198,6 +201,7 @@ class DataSummary:
                 offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
                 drawn=_draw(piece, n, params, s, kept),
                 most=params.most,
+                rounded=tuple(rounded_columns(rows)),
             )
 
     def merge(self, other: DataSummary) -> DataSummary:
@@ -215,7 +219,8 @@ class DataSummary:
         drawn = truncate_sample((*self.drawn, *other.drawn), self.most)
         n_rows, n_present = self.n_rows + other.n_rows, self.n_present + other.n_present
         some = replace(self, n_rows=n_rows, n_present=n_present, classes=classes, weight=weight)
-        return replace(some, schema=schema, offset_sum=offset, drawn=drawn)
+        rounded = tuple(sorted({*self.rounded, *other.rounded}))
+        return replace(some, schema=schema, offset_sum=offset, drawn=drawn, rounded=rounded)
 
     def pruned(self) -> DataSummary:
         """Return the summary without dictionary levels that occur in no row, which must not be disclosed."""
