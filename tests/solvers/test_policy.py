@@ -24,7 +24,7 @@ from tests.traces import trace
 from oddsmith import GaussianPrior
 from oddsmith.engines import MemorySource
 from oddsmith.errors import UnavailableError
-from oddsmith.likelihood import coordinates
+from oddsmith.likelihood import class_blocks, coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.fused_lbfgs import slice_count
@@ -112,6 +112,24 @@ def is_moved(center: float) -> bool:
 def eliminates(levels: int, M: int, prior: Any) -> bool:
     form = SimpleNamespace(products=False, factors=[(0, levels), (levels, levels + 2)])
     return eliminated_columns(SimpleNamespace(source=SimpleNamespace(form=form), K=2, M=M, prior=prior)) is not None  # type: ignore[arg-type]
+
+
+def eliminates_classes(levels: float) -> bool:
+    """Whether the levels of a factor are eliminated for three classes, beside a thousand other columns."""
+    n = int(levels)
+    form = SimpleNamespace(factors=[(0, n)])
+    source = object.__new__(FormSource)
+    object.__setattr__(source, "shown", form)
+    stub: Any = SimpleNamespace(source=source, shape=(2, n + 1000), whitening=None, penalty=None, T=np.eye(2))
+    return class_blocks._columns(stub) is not None
+
+
+class FormSource(MemorySource):
+    """A source of a form without rows."""
+
+    @property
+    def form(self) -> Any:
+        return self.shown  # type: ignore[attr-defined]
 
 
 FAR: Any = SimpleNamespace(solve=lambda g: g + 0.0, norm=lambda g: 9.0)
@@ -423,6 +441,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "batch_gradient": (gradient_is_alike, {7.9: True, 8.1: False}),
     "batch_curvature": (curvature_is_alike, {0.24: False, 0.26: True, 3.9: True, 4.1: False}),
     "certificate_margin": (gap_distance, {0: [close_to(0.22360680), close_to(0.5)]}),
+    "class_products": (eliminates_classes, {1499: True, 1501: False}),
     "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
     "table_steps": (gradients_of_table, {0: 6}),
     "table_room": (lambda levels: table_objective(20_000, int(levels))._crosses, {1690: False, 1710: True}),

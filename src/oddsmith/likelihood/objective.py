@@ -304,12 +304,19 @@ class FoldObjective:
         if not filled and (self.state.last is None or not np.array_equal(self.state.last.w, w)):
             self.evaluate(w)
 
-    def preconditioner(self, w: Array) -> InterceptPreconditioner:
+    def preconditioner(self, w: Array) -> Preconditioner:
         """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
 
-        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
+        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
+        over a table with a large factor, it is the Hessian itself, with that factor eliminated.
         """
         C, P = self.shape
+        if C > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
+            from oddsmith.likelihood.class_blocks import level_preconditioner
+
+            found = level_preconditioner(self, w)
+            if found is not None:
+                return found
         if self.whitening is not None:
             return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
         self._fill_row_curvature(w)

@@ -7,6 +7,7 @@ them into arrays for all rows. Whatever is not plain is left to the reader of pi
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class _File:
     """A file that several threads read, each at its own places."""
 
     def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self.number = os.open(path, os.O_RDONLY)
 
     def close(self) -> None:
         os.close(self.number)
@@ -94,7 +95,7 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> pa.Tab
     """
     native, kinds = kernels(), _kinds(table, columns)
     start, size = table.start, table.file.size
-    if native is None or kinds is None or size <= start or not hasattr(os, "preadv"):
+    if native is None or kinds is None or size <= start or sys.platform == "win32":  # no preadv there
         return None
     table.file.check_unchanged()
     with closing(_File(table.file.path)) as file:
