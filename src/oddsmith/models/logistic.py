@@ -409,6 +409,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
             learned = self._learned
+            assert learned is not None
             dependent = dependent_columns(learned.hessian, learned.x.shape, [str(name) for name in self._names()])
             then = remedy(self.solver, self.max_iter, self.n_iter_, dependent)
             if rounded:
