@@ -26,6 +26,7 @@ from oddsmith.kernels.native import (
     DenseProblem,
     EpochRows,
     Kernels,
+    LbfgsProblem,
     MomentsProblem,
     NewtonProblem,
     QuadraticProblem,
@@ -364,6 +365,25 @@ def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "newton", NewtonProblem(at_rows, *parts, room.maybe(P - 1), known, steps, armijo=1e-4, rough=rough, **last)
 
 
+def lbfgs(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, C, P = room.rng, int(room.rng.choice([1, 3])), max(2, room.size(2, 8, 24))
+    dtype, layout = str(rng.choice(["float64", "float32"])), str(rng.choice(["C", "F", "part of F", "strided"]))
+    n, steps, slices = room.size(1, 8, 64, 128), int(rng.integers(1, 20)), int(rng.choice([1, 2, 5]))
+    x, row, column = room.rows(n, P - 1, dtype, layout)
+    rows = {"t": room.codes(n, C + 1), "s": room.weights(n), "offset": room.maybe(n * C), "C": C}
+    at = {"center": room.normal(P - 1), "inverse": room.maybe(P - 1), "W": room.zeros(C * (P - 1)), "b": room.zeros(C)}
+    problem = DenseProblem(x, KINDS[dtype], n, P - 1, row, column, n, n, **rows, **at, g=room.zeros(C * P))
+    mixed = room.put(np.eye(C)) if C > 1 else None
+    parts = {"T": mixed, "unit": room.put(np.full(P, 2.0)), "prior": room.put(np.ones(P)), "mean": room.normal(C, P)}
+    parts |= {"vectors": mixed, "diagonal": room.put(np.full((C, P), 0.2 * n + 1.0)), "measure": room.maybe(P)}
+    parts |= {"free": room.put(np.ones(P)), "w": room.zeros(C * P), "trace": room.zeros(5 * steps + 5)}
+    rules = {"memory": 3, "steps": steps, "few": 4, "near": 1e-12, "patience": 30.0, "armijo": 1e-4}
+    more = {"smallest": 1e-9, "halvings": 9.0, "rounding": 1e-15, "distances": room.zeros(steps + 1)}
+    room.kept.append(problem)
+    print("lbfgs", dtype, layout, f"n={n} P={P} C={C} steps={steps} slices={slices}", flush=True)
+    return "lbfgs", LbfgsProblem(rows=ctypes.pointer(problem), slices=slices, **parts, **rules, **more)
+
+
 def column_arrays(room: Room, n: int, count: int) -> dict[str, Any]:
     """Return the fields of columns one after another, or in CSC form."""
     if room.rng.random() < 0.5:
@@ -428,6 +448,7 @@ PROBLEMS = (
     sgd,
     function,
     newton,
+    lbfgs,
     *DESCENTS,
 )
 

@@ -401,6 +401,20 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         job.clear()
 
 
+def assisted(work: Callable[[], None], help_it: Callable[[], None], threads: int) -> None:
+    """Work on this thread, while others run ``help_it``, which must end soon after the work has.
+
+    A helper that has not begun by then never does.
+    """
+    helpers = [_pool(threads).submit(help_it) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+
+
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     with suppress(AttributeError):  # not every system has it

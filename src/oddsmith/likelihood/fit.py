@@ -421,6 +421,16 @@ def resume(problem: Problem, fit: LikelihoodFit) -> LikelihoodFit:
     return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
 
 
+def rescale(problem: Problem, fit: LikelihoodFit, factor: float) -> LikelihoodFit:
+    """Return a fit with its weights (and intercepts) multiplied by a factor; one pass, for the Hessian."""
+    objective, coordinates, common = make_objective(problem, fit.learned.coordinates)
+    objective = objective.restricted(fit.learned.free)
+    e = objective.evaluate(factor * fit.result.w, order=2)
+    result = replace(fit.result, w=e.w, final=e, diverging=False)
+    learned = fitted_state(problem, objective, coordinates, common, result)
+    return likelihood_fit(learned, result, fit.certificate, fit.plan, flat=fit.flat)
+
+
 def start_weights(problem: Problem, objective: FoldObjective) -> Array:
     """Return the start: weights 0 (or the prior's mean), intercepts that fit the class frequencies."""
     x = np.zeros(objective.shape) if objective.penalty is None else objective.penalty.mean.copy()

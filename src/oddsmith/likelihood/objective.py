@@ -32,12 +32,14 @@ from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
+from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 if TYPE_CHECKING:
+    from oddsmith.kernels.lbfgs import LbfgsPoints
     from oddsmith.likelihood.implicit_hessian import ImplicitHessian
 
 S = TypeVar("S", bound=Statistic)
@@ -237,6 +239,14 @@ class FoldObjective:
         """Take plain Newton steps in one call of a kernel, where that is possible."""
         return fused_steps(self, w, steps, small)
 
+    def lbfgs_points(
+        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+    ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
+        """Run L-BFGS in one call of a kernel, where that is possible."""
+        from oddsmith.likelihood.fused_lbfgs import fused_points
+
+        return fused_points(self, w, distance, steps, stall)
+
     def _fix(self, H: Array, diagonal: float) -> None:
         """Clear the rows and columns of fixed coordinates, but for the diagonal."""
         fixed = ~self.free.ravel()
@@ -294,12 +304,19 @@ class FoldObjective:
         if not filled and (self.state.last is None or not np.array_equal(self.state.last.w, w)):
             self.evaluate(w)
 
-    def preconditioner(self, w: Array) -> InterceptPreconditioner:
+    def preconditioner(self, w: Array) -> Preconditioner:
         """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
 
-        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
+        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
+        over a table with a large factor, it is the Hessian itself, with that factor eliminated.
         """
         C, P = self.shape
+        if C > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
+            from oddsmith.likelihood.class_blocks import level_preconditioner
+
+            found = level_preconditioner(self, w)
+            if found is not None:
+                return found
         if self.whitening is not None:
             return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
         self._fill_row_curvature(w)

@@ -351,15 +351,14 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
-        from oddsmith.likelihood.separation_search import find_separation
+        from oddsmith.likelihood.separation_search import find_separation, fit_at_limit
 
         verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()], level_columns(self))
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":
             return resume(problem, fit), None
-        # Far enough along the way to infinity that the fitted probabilities are those of the limit.
-        return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
+        return fit_at_limit(problem, fit, verdict), verdict
 
     def _trace(self, result: SolverResult, coordinates: Coordinates, common: Array, reference: int | None) -> Trace:
         """Return the trace, with recorded weights in the form of `coef_` and `intercept_`, intercept first."""
@@ -402,7 +401,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.certificate_.converged and not self.aliased_ and verdict is None:
             return
-        from oddsmith.likelihood.messages import aliased_message, remedy, separation_message
+        from oddsmith.likelihood.messages import aliased_message, dependent_columns, remedy, separation_message
 
         if self.aliased_:
             warnings.warn(aliased_message(self.aliased_), errors.CollinearityWarning, stacklevel=5)
@@ -410,7 +409,9 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
-            then = remedy(self.solver, self.max_iter, self.n_iter_)
+            names, learned = [str(name) for name in self._names()], self._learned
+            dependent = dependent_columns(learned.hessian, learned.x.shape, names) if learned else []
+            then = remedy(self.solver, self.max_iter, self.n_iter_, dependent)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."

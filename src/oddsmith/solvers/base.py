@@ -365,6 +365,16 @@ class Recorder:
         for k, (value, loss, norm, _) in enumerate(steps.trace.tolist()):
             self.records.append((value, -loss, norm, float(k > 0), first + k, seconds, self.stage))
 
+    def add_points(self, trace: Array, evaluations: int, last: Array) -> None:
+        """Record the points of a search, whose ``evaluations`` the objective has counted as passes already.
+
+        A row of ``trace``: the objective, the loss, the gradient's norm, the step, the evaluations up to there.
+        """
+        before, seconds = self.objective.passes - evaluations, time.perf_counter() - self.began
+        for value, loss, norm, step, count in trace.tolist():
+            self.records.append((value, -loss, norm, step, before + int(count), seconds, self.stage))
+        self.last = last
+
     def end_with(self, e: ObjectiveValue, stage: str) -> None:
         """Record the last iteration, or change the stage of the last record."""
         if self.last is not None and self.last is e.w:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import TRACE_COLUMNS, Certificate
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, Factor, FusedNewton, Objective, ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.base import (
+    SOLVERS,
+    Factor,
+    FusedNewton,
+    Objective,
+    ObjectiveValue,
+    Recorder,
+    Solver,
+    SolverResult,
+)
 from oddsmith.solvers.certificate import NEGLIGIBLE, certify, decrement_bound, gap_bound
 from oddsmith.solvers.line_search import line_search
 
@@ -144,8 +153,15 @@ def unchecked_newton_step(
 def continue_with_newton(
     newton: Newton, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
 ) -> SolverResult:
-    """Continue with Newton's method, appending its iterations to the record (which may end with its start)."""
-    result = replace(newton, fused=False).minimise(objective, w, tol=tol, max_iter=max_iter)  # few steps are left
+    """Continue with Newton's method, of which few steps are left."""
+    return continue_with(replace(newton, fused=False), objective, w, recorder, tol, max_iter)
+
+
+def continue_with(
+    solver: Solver[Any], objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
+) -> SolverResult:
+    """Continue with another solver, appending its iterations to the record (which may end with its start)."""
+    result = solver.minimise(objective, w, tol=tol, max_iter=max_iter)
     if recorder.last is w:
         recorder.records.pop()
     recorder.records.extend(record[1:] for record in result.trace.records)

@@ -51,6 +51,21 @@ class NewtonProblem(ctypes.Structure):
     )
 
 
+class LbfgsProblem(ctypes.Structure):
+    """``lbfgs_problem`` of lbfgs.c."""
+
+    _fields_ = (
+        ("rows", ctypes.POINTER(DenseProblem)),
+        ("slices", _I),
+        *((name, _P) for name in ("T", "unit", "prior", "free", "mean", "vectors", "diagonal", "measure")),
+        *((name, _P) for name in ("w", "trace", "distances")),
+        *((name, _I) for name in ("memory", "steps", "few", "relative")),
+        *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
+        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
+        *((name, _P if name == "parts" else _I) for name in ("parts", "failed")),
+    )
+
+
 class CsrProblem(ctypes.Structure):
     """``csr_problem`` of sparse.c."""
 
@@ -182,6 +197,8 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
     "models": (ctypes.POINTER(DenseProblem), _P),
     "newton": (ctypes.POINTER(NewtonProblem),),
+    "lbfgs": (ctypes.POINTER(LbfgsProblem),),
+    "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "texts": (ctypes.POINTER(TextsProblem),),
