@@ -484,7 +484,7 @@ TRACES = {
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
 ELSEWHERE |= {"device_certificate_rows", "device_certificate_margin", "device_sampling_error", "device_known_error"}
-ELSEWHERE |= {"device_contraction", "device_shifts"}  # as those above: PyTorch
+ELSEWHERE |= {"device_contraction", "device_shifts", "device_gain", "device_passes"}  # as those above: PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",
@@ -514,6 +514,7 @@ def plans(settings: Policy) -> list[Any]:
         found += [subsample_sizes(n, shape, settings, lazy=lazy), start_sizes(n, shape, settings)]
     for n, P in (
         (20_000_000, 101),
+        (40_000, 101),
         (2_000_000, 1001),
         (5_000_000, 150),
         (10**9, 1001),

@@ -223,16 +223,20 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[int, int] = (50, 24)
-    """Rows for each weight of the smaller subsample there, of few weights and of many: its error is a hundredth of the
-    weights', and the larger one takes it off."""
+    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 500), (24, 24))
+    """Rows for each weight of the smallest subsample there, at least and at most a tenth of the largest, of few weights
+    and of many: Newton steps on it leave about its sampling error, and the next one takes that off."""
     device_least_rows_per_weight: int = 8
     """Rows for each weight that a subsample has even if they are more than a quarter of all."""
-    device_many_rows: int = 6000
-    device_share: tuple[float, float] = (0.75, 500.0)
-    """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
-    pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
-    2,000,000 × 1,000: four or five)."""
+    device_many_rows: int = 50_000
+    device_share: tuple[float, float] = (0.262, 2200.0)
+    """Rows for each weight of the largest subsample, at most; and the share of the rows whose Hessian costs less than
+    the pass that it saves, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: two
+    passes; 2,000,000 × 1,000: four)."""
+    device_gain: float = 1.45
+    device_passes: int = 4
+    """What a step with the Hessian of a subsample leaves of the decrement, in units of ``√(P / n)``: 1.2 to 1.45 where
+    it was measured; and how many passes at most follow on one another unseen."""
     device_sampling_error: float = 1.0
     device_known_error: float = 1.5
     device_contraction: float = 0.3
