@@ -497,7 +497,8 @@ LEAST_WEIGHT = 1e-250  # Minimum total weight.
 
 def check_class_weights(weight: Array, classes: Labels) -> None:
     """Refuse a class whose rows all have weight zero."""
-    least, most, total = float(weight.min()), float(weight.max()), float(weight.sum())
+    values = weight.tolist()
+    least, most, total = min(values), max(values), sum(values)
     if least <= 0.0:
         empty = classes.tolist()[int(np.argmax(weight <= 0))]
         raise InvalidInputError(

@@ -336,7 +336,16 @@ def _reported_certificate(
     converged = found.converged and gap <= allowed
     stage = result.trace.columns.index("stage")
     method = ", then ".join(dict.fromkeys(record[stage] for record in result.trace.records))
-    return replace(found, gap=gap, converged=converged, passes=objective.passes, method=method)
+    return Certificate(
+        converged=converged,
+        gap=gap,
+        gradient_norm=found.gradient_norm,
+        condition=found.condition,
+        passes=objective.passes,
+        rigorous=found.rigorous,
+        optimum_exists=found.optimum_exists,
+        method=method,
+    )
 
 
 def fitted_state(
