@@ -302,8 +302,9 @@ def moments(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         *(room.zeros(K, m), room.zeros(K), room.zeros(K, m)),
         *((None, room.zeros(G, m, m)) if full else (room.zeros(K, m), None)),
     )
-    print("moments", dtype, layout, f"n={n} m={m} K={K} G={G} full={full}", flush=True)
-    return "moments", problem
+    centred = not full and bool(rng.integers(2))
+    print("moments", dtype, layout, f"n={n} m={m} K={K} G={G} full={full} centred={centred}", flush=True)
+    return ("centred_moments", problem, int(rng.integers(2)), 0.99) if centred else ("moments", problem)
 
 
 def perceptron(kernels: Kernels, room: Room) -> tuple[Any, ...]:
@@ -357,7 +358,10 @@ def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     parts = (room.put(np.full(P, 2.0)), room.put(np.ones(P)), room.normal(P), room.normal(P), room.zeros(4 * steps))
     print("newton", dtype, layout, f"n={n} P={P} steps={steps}", flush=True)
     known = int(rng.integers(2))
-    return "newton", NewtonProblem(ctypes.pointer(problem), *parts, room.maybe(P - 1), known, steps, armijo=1e-4)
+    room.kept.append(problem)
+    last = {"diagonal": room.zeros(P), "step": room.zeros(P), "scaled": room.zeros(P, P), "lower": room.zeros(P, P)}
+    at_rows = ctypes.addressof(problem)
+    return "newton", NewtonProblem(at_rows, *parts, room.maybe(P - 1), known, steps, armijo=1e-4, **last)
 
 
 def lbfgs(kernels: Kernels, room: Room) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, 
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
 from oddsmith.design.split import split_form, split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
+from oddsmith.design.whole_numbers import warn_of_rounding
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -141,6 +142,7 @@ class Design(TransformerMixin, BaseEstimator):
             formula, frame = self._read(X)
             frame, kept, s = self._complete(frame, sample_weight)
             self._settle(formula, frame, summarise(frame, formula, s, numbers=self.missing == "indicator"), s)
+            warn_of_rounding(frame.rounded())
             self.__dict__.pop("_schema", None)
             split = split and self.is_split(frame.n_rows)
             return self._split(frame, s) if split else self._encode(frame, s), kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,9 @@ class Coordinates:
 
     def to_user(self, x: Array) -> tuple[Array, Array]:
         """Return ``(coef, intercept)`` against class 0, in the user's units."""
-        V = self.T @ x.reshape(self.contrast.shape[1], -1)
+        V = x.reshape(self.contrast.shape[1], -1)
+        if len(self.contrast) > 2 or self.contrast[1, 0] - self.contrast[0, 0] != 1.0:
+            V = self.T @ V
         W = V[:, 1:] / self.scale
         return W, V[:, 0] - W @ self.center
 
@@ -54,9 +57,10 @@ class Coordinates:
     def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
         """Bound the effect of rounding the reported weights on the objective."""
         W, b = self.to_user(x)
+        U = W * self.scale
         shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
-        activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
-        return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
+        total = shift + np.sqrt((1.0 + longest) * np.einsum("km,km->k", U, U))  # and the activations
+        return float(0.25 * weight * (4.0 * EPS) ** 2 * (total @ total))
 
 
 def is_large(source: AnySource) -> bool:
@@ -260,10 +264,13 @@ def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
     if not centred:
         variance, mean = variance + mean**2, np.zeros_like(mean)
     spread = np.sqrt(variance)
-    spread[np.isnan(spread) & np.isfinite(mean)] = np.inf  # squares beyond the range of floating-point numbers
+    if isnan(spread.sum()):
+        spread[np.isnan(spread) & np.isfinite(mean)] = np.inf  # squares beyond the range of floating-point numbers
     # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
-    spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
-    return mean, np.where(spread > 0, spread, 1.0)
+    still = ~(spread > 4.0 * EPS * np.abs(mean))
+    if still.any():
+        spread[still] = 1.0
+    return mean, spread
 
 
 def make_contrast(K: int, reference: int | None) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,17 @@ from oddsmith.likelihood.coordinates import (
 )
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
-from oddsmith.likelihood.problem import Problem, facts_of, log_odds, machine_of
+from oddsmith.likelihood.problem import Problem, constant_log_likelihood, facts_of, log_odds, machine_of
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import SOLVERS, Newton, Solver, SolverResult, TruncatedNewton, policy
-from oddsmith.solvers.plan import Plan, plan, plan_for
+from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
+
+MOST_PLANS = 32  # Plans that are kept: the machine in their key has another free memory each second.
 
 
 class InfeasibleStartError(Exception):
@@ -179,7 +182,8 @@ def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
 
 
 def _covers_intercept(penalty: Quadratic, M: int) -> bool:
-    return penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
+    Q = penalty.Q
+    return len(Q) > M + 1 or bool((Q[0] if Q.ndim == 1 else Q[0, 0]) > 0)
 
 
 def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
@@ -215,13 +219,26 @@ def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int,
     machine = machine_of(problem)
     if problem.solver == "auto":
         try:
-            return plan(facts, machine)
+            return _plan(facts, machine)
         except InvalidInputError as error:
             raise InvalidInputError(f"{error} {_largest_columns(problem)}".strip()) from None
     solver = SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
     if problem.prior is not None and isinstance(solver, Newton | TruncatedNewton):
         solver = replace(solver, watch_divergence=False)
     return plan_for(solver, facts, machine)
+
+
+_plans: dict[tuple[Facts, Machine], tuple[policy.Policy, Plan]] = {}
+
+
+def _plan(facts: Facts, machine: Machine) -> Plan:
+    """Return `plan`, which is pure, kept for fits of the same size: small ones take little longer than their plan."""
+    kept = _plans.get((facts, machine))
+    if kept is None or kept[0] is not policy.POLICY:
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
+        kept = _plans[facts, machine] = policy.POLICY, plan(facts, machine)
+    return kept[1]
 
 
 def _largest_columns(problem: Problem) -> str:
@@ -256,7 +273,7 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
         objective = objective.with_row_curvature()
     with _memory_of(problem):
         result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
-    if not np.isfinite(result.final.value):
+    if not isfinite(result.final.value):
         raise InvalidInputError(
             f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
             "long. Give a smaller step_size, or use solver='newton'."
@@ -307,7 +324,7 @@ def _reported_certificate(
         least = float(max(result.final.value, 0.0))
         found = replace(found, gap=least, converged=found.converged or least <= allowed, rigorous=True)
     extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
-    gap = float((np.sqrt(found.gap) + np.sqrt(extra)) ** 2)
+    gap = (sqrt(found.gap) + sqrt(extra)) ** 2
     converged = found.converged and gap <= allowed
     stage = result.trace.columns.index("stage")
     method = ", then ".join(dict.fromkeys(record[stage] for record in result.trace.records))
@@ -351,6 +368,7 @@ def fitted_state(
         penalty=objective.penalty,
         hessian=H,
         expected=expected,
+        null_log_likelihood=constant_log_likelihood(problem),
         bordered=e.hessian if H is None and isinstance(e.hessian, BorderedDiagonal) else None,
     )
 
@@ -376,8 +394,8 @@ def with_hessian(problem: Problem, coef: Array, intercept: Array, learned: Fitte
 
 def _check_scale(scale: Array, problem: Problem) -> None:
     """Refuse columns whose squares exceed the range of floating point."""
-    extreme = ~((scale > 1e-100) & (scale < 1e100))
-    if extreme.any():
+    if not (scale.min(initial=1.0) > 1e-100 and scale.max(initial=1.0) < 1e100):
+        extreme = ~((scale > 1e-100) & (scale < 1e100))
         if problem.explain is not None:
             problem.explain()  # NaN and infinity have their own words
         j = int(np.argmax(extreme))
@@ -402,8 +420,11 @@ def start_weights(problem: Problem, objective: FoldObjective) -> Array:
         odds = log_odds(problem.class_weight, problem.link)
         if problem.source.has_offset:
             odds = odds - np.asarray(problem.source.offset_mean)
-        square = objective.T.shape[0] == objective.T.shape[1]
-        x[:, 0] = np.linalg.solve(objective.T, odds) if square else np.linalg.lstsq(objective.T, odds)[0]
+        T = objective.T
+        if T.size == 1:
+            x[:, 0] = odds / T[0]
+        else:
+            x[:, 0] = np.linalg.solve(T, odds) if len(T) == T.shape[1] else np.linalg.lstsq(T, odds)[0]
     return x.ravel()
 
 

@@ -507,8 +507,11 @@ class FoldObjective:
             from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
 
             return in_few_slices(source, 0.0 if self._crosses else between_bytes(self))
-        one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
-        if not one_slice or products <= policy.POLICY.one_thread_products:
+        few = products <= policy.POLICY.one_thread_products
+        if few or not isinstance(source, MemorySource) or source.transform is not None:
+            return source
+        whole = source.slice_rows is None and source.size <= policy.POLICY.one_thread_elements
+        if source.slice_rows != source.n_rows and not (whole and len(source.slices()) == 1):
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
 

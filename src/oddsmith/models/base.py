@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from math import isnan
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -44,7 +45,14 @@ OUT_OF_RANGE = (
 def check_estimates(model: Estimator) -> None:
     """Raise if estimates are NaN or infinite."""
     for name, value in vars(model).items():
-        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any():
+        # A sum that is a number has no NaN in it.
+        if (
+            type(value) is np.ndarray
+            and name[-1] == "_"
+            and value.dtype.kind == "f"
+            and isnan(value.sum())
+            and np.isnan(value).any()
+        ):
             raise InvalidInputError(OUT_OF_RANGE.format(f"{name} would hold NaN"))
 
 

@@ -383,20 +383,21 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
         self.log_likelihood_ = fit.result.final.log_likelihood
-        columns = self.coef_.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
+        aliased = np.flatnonzero(fit.aliased)
+        columns = self.coef_.shape[1] - len(aliased) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
         if W is not None:
             intercepts = (len(classes) - 1) * int(problem.intercept)
             self.n_parameters_ = int(np.count_nonzero(self.coef_)) + intercepts
-        self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
+        self.aliased_ = [str(name) for name in self._names()[aliased]] if len(aliased) else []
         self.certificate_, self.plan_ = certificate, fit.plan
         self.trace_ = self._trace(fit.result, fit.learned.coordinates, common, reference)
         self.n_iter_ = fit.result.iterations
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self.link_, self._sgd_state, self._separation = self.link, None, verdict
-        null = fit.learned.null_log_likelihood
-        null = null_log_likelihood(problem) if np.isnan(null) else null
-        self._learned = replace(fit.learned, null_log_likelihood=null)
+        self._learned = fit.learned
+        if np.isnan(fit.learned.null_log_likelihood):
+            self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
 
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.certificate_.converged and not self.aliased_ and verdict is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Newton:
         step, diverging = float(len(decrements) > 0), False
         while True:
             factor, observed = definite_factor(objective, e)  # 2
-            p = factor.solve(e.gradient)
+            p = e.newton_step if observed else factor.solve(e.gradient)
             slope = float(p @ e.gradient)
             decrements.append(math.sqrt(max(slope, 0.0)))
             recorder.add(e, step, "observed" if observed else "expected")
@@ -73,19 +73,20 @@ class Newton:
                 break
             e, step = moved
         certificate = certify(objective, e, tol, factor)
-        # Without curvature of its own a point is no optimum.
-        certificate = replace(certificate, converged=certificate.converged and observed and not diverging)
+        if diverging or not observed:  # without curvature of its own a point is no optimum
+            certificate = replace(certificate, converged=False)
         return recorder.result(e, certificate, diverging=diverging)
 
     def _plain_steps(
         self, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
     ) -> tuple[Array, list[float]]:
         """Let the objective take the first steps, if it does so faster; return the point, and the decrements so far."""
-        if not (self.fused and isinstance(objective, FusedNewton)):
+        # The name is looked up, since the question whether an object has all that a protocol asks for takes longer.
+        if not (self.fused and hasattr(objective, "newton_steps")):
             return w, []
         settings = policy.POLICY
         small = max(10.0 * settings.newton_digits * tol, self.stop)  # from there one step more ends unchecked
-        steps = objective.newton_steps(w, min(max_iter, settings.fused_steps), small)
+        steps = cast(FusedNewton, objective).newton_steps(w, min(max_iter, settings.fused_steps), small)
         if steps is None:
             return w, []
         recorder.add_steps(steps)

@@ -109,7 +109,7 @@ def _available_memory(second: int) -> float:
     The lookup is cached for a ``second``: it takes as long as several iterations on a small table.
     """
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with open("/proc/meminfo", encoding="utf-8") as lines:
             free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration, ValueError):
         return _physical_memory()

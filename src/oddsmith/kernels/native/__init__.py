@@ -42,10 +42,12 @@ class NewtonProblem(ctypes.Structure):
     """``newton_problem`` of newton.c."""
 
     _fields_ = (
-        ("rows", ctypes.POINTER(DenseProblem)),
-        *((name, _P) for name in ("unit", "prior", "mean", "w", "trace", "inverse")),
+        *((name, _P) for name in ("rows", "unit", "prior", "mean", "w", "trace", "inverse")),
         *((name, _I) for name in ("known", "steps", "done", "evaluations", "ended")),
         *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
+        *((name, _P) for name in ("diagonal", "step", "scaled", "lower")),
+        *((name, _D) for name in ("penalty", "floor", "condition")),
+        ("factored", _I),
     )
 
 
@@ -200,9 +202,12 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "texts": (ctypes.POINTER(TextsProblem),),
+    "recode": (_I, _P, _I, _P, _P, _I),
+    "count": (_I, _P, _I, _I, _P),
     "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
+    "centred_moments": (ctypes.POINTER(MomentsProblem), ctypes.c_int, _D),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
     "sgd": (ctypes.POINTER(SgdProblem),),
     "columns": (ctypes.POINTER(ColumnsProblem), ctypes.c_int),

@@ -15,6 +15,10 @@ typedef struct {
     int64_t known, steps, done, evaluations, ended; /* whether the sums at the start are; the most steps; results */
     double small, armijo, rounding;      /* the decrement to end at; as in a line search */
     double least, most;                  /* ratios of squared decrements that are those of separated classes */
+    double *diagonal, *step;             /* P each: the roots of the diagonal of the last Hessian, and the step from there */
+    double *scaled, *lower;              /* P x P each: that Hessian scaled to unit diagonal, its factor by columns */
+    double penalty, floor, condition;    /* of the prior; a bound of the smallest eigenvalue; of the scaled Hessian */
+    int64_t factored;                    /* whether the last Hessian has a factor */
 } newton_problem;
 
 INLINE int is_finite(double x) { return x - x == 0.0; }
@@ -65,21 +69,75 @@ static int evaluate(newton_problem *q) {
 }
 
 /* The loss and the penalty. */
-static double objective(const newton_problem *q) {
-    double value = q->rows->value;
-    for (int64_t i = 0; i <= q->rows->m; i++) value += 0.5 * q->prior[i] * (q->w[i] - q->mean[i]) * (q->w[i] - q->mean[i]);
-    return value;
+static double objective(newton_problem *q) {
+    q->penalty = 0.0;
+    for (int64_t i = 0; i <= q->rows->m; i++) q->penalty += 0.5 * q->prior[i] * (q->w[i] - q->mean[i]) * (q->w[i] - q->mean[i]);
+    return q->rows->value + q->penalty;
+}
+
+/* The largest sum of a row's absolute values: the 1-norm of a symmetric matrix of which the lower half is given. */
+static double norm1(const double *A, int64_t P, double *sums) {
+    double largest = 0.0;
+    for (int64_t i = 0; i < P; i++) {
+        sums[i] = 0.0;
+        for (int64_t j = 0; j <= i; j++) {
+            const double x = __builtin_fabs(A[i * P + j]);
+            sums[i] += x;
+            if (j < i) sums[j] += x;
+        }
+    }
+    for (int64_t i = 0; i < P; i++) largest = sums[i] > largest ? sums[i] : largest;
+    return largest;
+}
+
+/* The factor of the last Hessian, scaled to unit diagonal, and what follows from it. Returns 0, 1 if memory is short. */
+static int factor_last(newton_problem *q, double *scratch) {
+    const int64_t P = q->rows->m + 1;
+    const double *H = q->rows->H;
+    double *R = q->scaled, *d = q->diagonal;
+    arena memory;
+    if (!arena_make(&memory, 2 * line(8 * P * P))) return 1;
+    double *L = arena_take(&memory, 8 * P * P), *inverse = arena_take(&memory, 8 * P * P);
+    q->factored = 1;
+    for (int64_t i = 0; i < P; i++) d[i] = __builtin_sqrt(H[i * P + i]), q->factored &= d[i] > 0.0 && is_finite(d[i]);
+    for (int64_t i = 0; i < P; i++)
+        for (int64_t j = 0; j < P; j++) L[i * P + j] = R[i * P + j] = H[i * P + j] / (d[i] * d[j]);
+    q->factored = q->factored && factor(L, P, scratch, scratch + P);
+    if (q->factored) {
+        double total = 0.0;
+        for (int64_t i = 0; i < P; i++) { /* row i of L⁻¹ */
+            double *row = inverse + i * P;
+            for (int64_t j = 0; j < P; j++) row[j] = 0.0;
+            for (int64_t k = 0; k < i; k++)
+                for (int64_t j = 0; j <= k; j++) row[j] -= L[i * P + k] * inverse[k * P + j];
+            row[i] = 1.0;
+            for (int64_t j = 0; j <= i; j++) row[j] /= L[i * P + i], total += row[j] * row[j] / (d[j] * d[j]);
+        }
+        q->floor = 1.0 / total;
+        for (int64_t j = 0; j < P; j++)
+            for (int64_t i = 0; i < P; i++) q->lower[j * P + i] = i < j ? 0.0 : L[i * P + j];
+        for (int64_t i = 0; i < P; i++) scratch[i] = q->rows->g[i] / d[i];
+        solve(L, P, scratch, q->step);
+        for (int64_t i = 0; i < P; i++) q->step[i] /= d[i];
+        for (int64_t k = 0; k < P * P; k++) L[k] = 0.0; /* now L⁻ᵀ L⁻¹ */
+        for (int64_t k = 0; k < P; k++)
+            for (int64_t i = 0; i <= k; i++)
+                for (int64_t j = 0; j <= i; j++) L[i * P + j] += inverse[k * P + i] * inverse[k * P + j];
+        q->condition = norm1(R, P, scratch) * norm1(L, P, scratch);
+    }
+    free(memory.memory);
+    return 0;
 }
 
 /* Take steps until the next evaluation is likely to be the last, or a step cannot be taken. Returns 0, 1 if memory is
    short. A step's trace: objective, loss of the rows, norm of the gradient, decrement. If `ended`, the sums are those at
-   the end. */
+   the end, and so is the factor of the Hessian. */
 EXPORT int NAME(newton)(newton_problem *q) {
     dense_problem *p = q->rows;
     const int64_t P = p->m + 1;
     arena memory;
-    if (!arena_make(&memory, 4 * line(8 * P))) return 1;
-    double *step = arena_take(&memory, 8 * P), *from = arena_take(&memory, 8 * P), *diagonal = arena_take(&memory, 8 * P);
+    if (!arena_make(&memory, 3 * line(8 * P) + line(16 * P))) return 1;
+    double *step = arena_take(&memory, 16 * P), *from = arena_take(&memory, 8 * P), *diagonal = arena_take(&memory, 8 * P);
     double *column = arena_take(&memory, 8 * P);
     double before = 0.0, slope = 0.0;
     int alike = 0;
@@ -105,12 +163,15 @@ EXPORT int NAME(newton)(newton_problem *q) {
         const int near = last > 0.0 && trace[3] / last * slope <= q->small; /* decrements square from step to step */
         q->ended = near || (alike > 2 && q->done > 4) || q->done == q->steps;
     }
+    int status = 0;
     if (q->ended) {
         p->inverse = q->inverse;
         q->ended = evaluate(q);
+        objective(q);
         for (int64_t i = 0; i < P; i++)
             for (int64_t j = 0; j < i; j++) p->H[j * P + i] = p->H[i * P + j];
+        status = q->ended ? factor_last(q, step) : 0;
     }
     free(memory.memory);
-    return 0;
+    return status;
 }
