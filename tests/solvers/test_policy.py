@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from tests.solvers.test_traces import EXPECTED
 from tests.solvers.traces import FITS
 from tests.traces import trace
 
+from oddsmith import GaussianPrior
 from oddsmith.engines import MemorySource
 from oddsmith.errors import UnavailableError
-from oddsmith.likelihood import coordinates
+from oddsmith.likelihood import class_blocks, coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.fused_lbfgs import slice_count
@@ -93,6 +95,15 @@ def steps_taken(M: int, size: float) -> int:
     return 0 if steps is None else len(steps.trace)
 
 
+def is_rough(M: float) -> bool:
+    """Return whether the first Hessians of Newton steps in a kernel may be in single precision."""
+    source = MemorySource(np.random.default_rng(0).normal(size=(90, int(M))), (np.arange(90) % 2).astype(np.int32), 2)
+    found = make_objective(problem(source, GaussianPrior(1.0), np.array([45.0, 45.0]), reference=0))[0]
+    with patch("oddsmith.likelihood.fused_newton.newton_steps", return_value=None) as asked:
+        found.newton_steps(np.zeros(int(M) + 1), 8, 1e-9)
+    return bool(asked.call_args.kwargs["rough"])
+
+
 def is_moved(center: float) -> bool:
     x = np.tile([-1.0, 1.0], 50) + center
     return bool(objective(100, 1, sparse.csr_array(x[:, None])).center[0] == 0.0)
@@ -101,6 +112,24 @@ def is_moved(center: float) -> bool:
 def eliminates(levels: int, M: int, prior: Any) -> bool:
     form = SimpleNamespace(products=False, factors=[(0, levels), (levels, levels + 2)])
     return eliminated_columns(SimpleNamespace(source=SimpleNamespace(form=form), K=2, M=M, prior=prior)) is not None  # type: ignore[arg-type]
+
+
+def eliminates_classes(levels: float) -> bool:
+    """Whether the levels of a factor are eliminated for three classes, beside a thousand other columns."""
+    n = int(levels)
+    form = SimpleNamespace(factors=[(0, n)])
+    source = object.__new__(FormSource)
+    object.__setattr__(source, "shown", form)
+    stub: Any = SimpleNamespace(source=source, shape=(2, n + 1000), whitening=None, penalty=None, T=np.eye(2))
+    return class_blocks._columns(stub) is not None
+
+
+class FormSource(MemorySource):
+    """A source of a form without rows."""
+
+    @property
+    def form(self) -> Any:
+        return self.shown  # type: ignore[attr-defined]
 
 
 FAR: Any = SimpleNamespace(solve=lambda g: g + 0.0, norm=lambda g: 9.0)
@@ -390,6 +419,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     ),
     "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {2000: 1, 2001: 8}),
     "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
+    "rough_weights": (is_rough, {7: False, 8: True}),
     "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),
     "newton_digits": (lambda d: newton.Newton()._ends([1.0, d], 1.0, 1e-3, 9), {0.98e-5: True, 1.1e-5: False}),
     "separated_ratios": (
@@ -411,6 +441,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "batch_gradient": (gradient_is_alike, {7.9: True, 8.1: False}),
     "batch_curvature": (curvature_is_alike, {0.24: False, 0.26: True, 3.9: True, 4.1: False}),
     "certificate_margin": (gap_distance, {0: [close_to(0.22360680), close_to(0.5)]}),
+    "class_products": (eliminates_classes, {1499: True, 1501: False}),
     "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
     "table_steps": (gradients_of_table, {0: 6}),
     "table_room": (lambda levels: table_objective(20_000, int(levels))._crosses, {1690: False, 1710: True}),
@@ -453,7 +484,7 @@ TRACES = {
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
 ELSEWHERE |= {"device_certificate_rows", "device_certificate_margin", "device_sampling_error", "device_known_error"}
-ELSEWHERE |= {"device_contraction", "device_shifts"}  # as those above: PyTorch
+ELSEWHERE |= {"device_contraction", "device_shifts", "device_gain", "device_passes"}  # as those above: PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",
@@ -483,6 +514,7 @@ def plans(settings: Policy) -> list[Any]:
         found += [subsample_sizes(n, shape, settings, lazy=lazy), start_sizes(n, shape, settings)]
     for n, P in (
         (20_000_000, 101),
+        (40_000, 101),
         (2_000_000, 1001),
         (5_000_000, 150),
         (10**9, 1001),

@@ -89,11 +89,11 @@ class WholeTable:
 
     @classmethod
     def read(cls, parts: Wrapped, roles: Roles, design: Design | None) -> WholeTable | None:
-        """Return the table; None if it must be read in pieces: what is not plain, errors to place, progress to show."""
+        """Return the table; None if it must be read in pieces: what is not plain, and errors to place."""
         from oddsmith.engines.files import FileParts
 
         files = parts.parts
-        if not isinstance(files, FileParts) or len(files.files) > 1 or getattr(parts.engine, "progress", None):
+        if not isinstance(files, FileParts) or len(files.files) > 1:
             return None
         table = files.read_whole()
         if table is None:

@@ -127,7 +127,8 @@ def read_stream(
         parts = _read_codes(parts, roles)
     seed = vars(model).get("seed") or 0
     whole = split and will_collect(parts, wanted, len(roles.features or ()))
-    table = WholeTable.read(parts, roles, wanted if reset else None) if whole else None
+    shown = isinstance(parts.engine, PassCounter) and parts.engine.progress
+    table = WholeTable.read(parts, roles, wanted if reset else None) if whole and not shown else None
     summary = table.summary if table else _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)

@@ -124,6 +124,10 @@ class MemorySource:
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks, which depend only on the size of the data, never on threads."""
+        return list(self._slices)
+
+    @cached_property
+    def _slices(self) -> list[tuple[int, int]]:
         n = self.n_rows
         width = self.X.row_bytes if isinstance(self.X, SplitRows) else 8 * self.X.shape[1]
         small = n <= 512 or (self.transform is None and n * width <= SMALL_BYTES)

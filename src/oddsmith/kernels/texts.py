@@ -20,7 +20,7 @@ SKIP, WHOLE, DECIMAL, TEXT = range(4)
 DONE, MORE_LEVELS = range(2)
 """How the kernel of delimited text ends: all read, or room is missing; else it gives up."""
 CHUNK = 1 << 17  # Codes that are counted at a time, to save memory.
-LOOK = 1 << 16  # Bytes in which the end of a line is looked for, to bound the length of a text.
+WINDOW = 1 << 14  # Bytes of delimited text that the kernel reads at a time: no field is longer.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _largest(dtype: np.dtype[Any]) -> int:
     return int(2 ** (8 * dtype.itemsize - 1) - 1)
 
 
-def count_lines(text: bytes | bytearray) -> int:
+def count_lines(text: bytes | bytearray | memoryview) -> int:
     r"""Return the number of line ends in text: line feeds, or carriage returns if there is none.
 
     >>> count_lines(b"a\r\nb\r\n"), count_lines(b"a\rb")
@@ -133,7 +133,7 @@ def count_lines(text: bytes | bytearray) -> int:
     """
     native = kernels()
     if native is None:
-        return text.count(b"\n") or text.count(b"\r")
+        return bytes(text).count(b"\n") or bytes(text).count(b"\r")
     whole = np.frombuffer(text, np.uint8)
     problem = CsvProblem(text=address(whole), size=len(text))
     native("csv", problem)
@@ -181,9 +181,7 @@ class CsvReader:
             if problem.status != MORE_LEVELS:
                 return int(problem.rows) if problem.status == DONE else None
             room = self.rooms[problem.column]
-            ends = np.flatnonzero(whole[problem.next : problem.next + LOOK] == ord("\n"))
-            longest = int(ends[0]) if len(ends) else len(whole) - problem.next
-            room.grow(4 * int(room.levels.levels) + FIRST_LEVELS, longest)
+            room.grow(4 * int(room.levels.levels) + FIRST_LEVELS, WINDOW)
 
     def levels(self, column: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
         """Return where the different texts of a column end in bytes, and these bytes."""

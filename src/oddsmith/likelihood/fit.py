@@ -27,6 +27,7 @@ from oddsmith.likelihood.coordinates import (
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem, constant_log_likelihood, facts_of, log_odds, machine_of
+from oddsmith.links import is_bounded
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
@@ -279,8 +280,11 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
             "long. Give a smaller step_size, or use solver='newton'."
         )
     learned = fitted_state(problem, objective, coordinates, common, result, costly=truncated)
-    certificate = _reported_certificate(problem, objective, coordinates, result)
-    return likelihood_fit(learned, result, certificate, chosen, flat=flat)  # 5
+    W, b = coordinates.to_user(result.w)  # 5
+    certificate = _reported_certificate(problem, objective, coordinates, result, (W, b))
+    return LikelihoodFit(
+        coef=W, intercept=b, result=result, certificate=certificate, plan=chosen, flat=flat, learned=learned
+    )
 
 
 def _memory_of(problem: Problem) -> AbstractContextManager[None]:
@@ -308,11 +312,15 @@ def _start_point(problem: Problem, objective: FoldObjective, coordinates: Coordi
         cold, warm = objective.evaluate(x).value, coordinates.from_user(*problem.start)
         # Weights of other data can be so far off that no curvature is left to go by.
         x = warm if objective.evaluate(warm).value < cold else x
-    return np.where(objective.free, x.reshape(objective.shape), 0.0).ravel()
+    return objective.fixed(x).ravel()
 
 
 def _reported_certificate(
-    problem: Problem, objective: FoldObjective, coordinates: Coordinates, result: SolverResult
+    problem: Problem,
+    objective: FoldObjective,
+    coordinates: Coordinates,
+    result: SolverResult,
+    reported: tuple[Array, Array],
 ) -> Certificate:
     """Return the certificate of the weights in the user's units, whose rounding adds to the gap.
 
@@ -323,7 +331,7 @@ def _reported_certificate(
     if problem.prior is not None and result.final.value < found.gap:
         least = float(max(result.final.value, 0.0))
         found = replace(found, gap=least, converged=found.converged or least <= allowed, rigorous=True)
-    extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
+    extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0, reported)
     gap = (sqrt(found.gap) + sqrt(extra)) ** 2
     converged = found.converged and gap <= allowed
     stage = result.trace.columns.index("stage")
@@ -358,7 +366,7 @@ def fitted_state(
         expected = objective.evaluate(result.w, order=2, expected=True).dense_hessian
     return FittedState(
         coordinates=coordinates,
-        x=np.where(objective.free, result.w.reshape(objective.shape), 0.0),
+        x=objective.fixed(result.w),
         free=objective.free,
         common=common,
         reference=problem.reference,
@@ -413,6 +421,16 @@ def resume(problem: Problem, fit: LikelihoodFit) -> LikelihoodFit:
     return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
 
 
+def rescale(problem: Problem, fit: LikelihoodFit, factor: float) -> LikelihoodFit:
+    """Return a fit with its weights (and intercepts) multiplied by a factor; one pass, for the Hessian."""
+    objective, coordinates, common = make_objective(problem, fit.learned.coordinates)
+    objective = objective.restricted(fit.learned.free)
+    e = objective.evaluate(factor * fit.result.w, order=2)
+    result = replace(fit.result, w=e.w, final=e, diverging=False)
+    learned = fitted_state(problem, objective, coordinates, common, result)
+    return likelihood_fit(learned, result, fit.certificate, fit.plan, flat=fit.flat)
+
+
 def start_weights(problem: Problem, objective: FoldObjective) -> Array:
     """Return the start: weights 0 (or the prior's mean), intercepts that fit the class frequencies."""
     x = np.zeros(objective.shape) if objective.penalty is None else objective.penalty.mean.copy()
@@ -430,7 +448,7 @@ def start_weights(problem: Problem, objective: FoldObjective) -> Array:
 
 def inside_domain(problem: Problem, objective: FoldObjective, coordinates: Coordinates, x: Array) -> Array:
     """Return a start inside the domain of the link: the usual one, or the one given."""
-    if problem.link is None or np.isinf(problem.link.domain).all() or np.isfinite(objective.evaluate(x).value):
+    if problem.link is None or not is_bounded(problem.link) or np.isfinite(objective.evaluate(x).value):
         return x
     warm = None if problem.start is None else coordinates.from_user(*problem.start)
     if warm is None or not np.isfinite(objective.evaluate(warm).value):

@@ -187,9 +187,14 @@ class FoldObjective:
         """Threads of the engine, None for its own choice."""
         return threads_of(self.engine)
 
+    def fixed(self, x: Array) -> Array:
+        """Return weights (C × P) with those at zero that may not move."""
+        X = x.reshape(self.shape)
+        return X if self.all_free else np.where(self.free, X, 0.0)
+
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        X = x.reshape(self.shape) if self.all_free else np.where(self.free, x.reshape(self.shape), 0.0)
+        X = self.fixed(x)
         X = self.T @ X if len(X) > 1 else X
         W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
         return W if self.whitening is None else W @ self.whitening.T, np.ascontiguousarray(X[:, 0])
@@ -200,7 +205,7 @@ class FoldObjective:
         ``expected`` gives the Hessian that is expected under the model, where a link makes the two differ.
         """
         last = None if expected else self.state.last
-        if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
+        if last is not None and (order < 2 or last.hessian is not None) and (last.w is w or (last.w == w).all()):
             return last
         if not expected:
             last = self.state.last = None  # its Hessian makes room
@@ -299,12 +304,19 @@ class FoldObjective:
         if not filled and (self.state.last is None or not np.array_equal(self.state.last.w, w)):
             self.evaluate(w)
 
-    def preconditioner(self, w: Array) -> InterceptPreconditioner:
+    def preconditioner(self, w: Array) -> Preconditioner:
         """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
 
-        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
+        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
+        over a table with a large factor, it is the Hessian itself, with that factor eliminated.
         """
         C, P = self.shape
+        if C > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
+            from oddsmith.likelihood.class_blocks import level_preconditioner
+
+            found = level_preconditioner(self, w)
+            if found is not None:
+                return found
         if self.whitening is not None:
             return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
         self._fill_row_curvature(w)

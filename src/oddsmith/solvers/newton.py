@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import TRACE_COLUMNS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import (
@@ -21,7 +21,7 @@ from oddsmith.solvers.base import (
     Solver,
     SolverResult,
 )
-from oddsmith.solvers.certificate import certify, decrement_bound, gap_bound
+from oddsmith.solvers.certificate import NEGLIGIBLE, certify, decrement_bound, gap_bound
 from oddsmith.solvers.line_search import line_search
 
 
@@ -132,19 +132,22 @@ def unchecked_newton_step(
     A step of decrement λ leaves at most e^(ρλ) ρλ²/2. If that proves nothing, return the point itself with its own
     certificate.
     """
-    certificate = certify(objective, e, tol, factor)
-    bound = decrement_bound(factor, e, objective)
-    u = bound.rho * bound.decrement
-    left = 0.5 * u * bound.decrement * float(np.exp(min(u, 1.0)))
-    noise = bound.decrement - factor.norm(e.gradient)
-    gap = gap_bound(left + noise, bound.rho)
+    certificate, decrement = certify(objective, e, tol, factor), factor.norm(e.gradient)
+    # As in a certificate, any bound of the eigenvalues will do where little is left.
+    for smallest in (factor.eigenvalue_floor, None) if isinstance(factor, SpdFactor) else (None,):
+        bound = decrement_bound(factor, e, objective, smallest)
+        u = bound.rho * bound.decrement
+        left = 0.5 * u * bound.decrement * math.exp(min(u, 1.0))
+        gap = gap_bound(left + (bound.decrement - decrement), bound.rho)
+        if gap <= NEGLIGIBLE * e.allowed_gap(tol) and left <= policy.POLICY.newton_digits * tol:
+            break
     if not (bound.exact and gap < certificate.gap):
         return e, certificate
-    p = factor.solve(e.gradient)
+    p = e.newton_step if factor is e.factor() else factor.solve(e.gradient)
     w, value = e.w - p, e.value - 0.5 * float(p @ e.gradient)
     final = replace(e, w=w, value=value, log_likelihood=objective.log_likelihood(w, value), gradient=0.0 * p)
-    converged = np.isfinite(gap) and gap <= tol * max(1.0, abs(value))
-    return final, replace(certificate, converged=bool(converged), gap=gap, gradient_norm=float(left))
+    converged = math.isfinite(gap) and gap <= tol * max(1.0, abs(value))
+    return final, replace(certificate, converged=converged, gap=gap, gradient_norm=left)
 
 
 def continue_with_newton(

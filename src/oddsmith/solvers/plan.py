@@ -544,7 +544,8 @@ class Planner:
         facts, machine, weights = self.facts, self.machine, float(self.facts.n_weights)
         share, classes = rows / max(1, facts.n_rows), facts.n_classes - 1
         cores = 1 if facts.size * classes <= self.policy.one_thread_elements else machine.cores
-        activations = rows * classes * (1.0 if facts.link == "logit" else machine.link_slowdown)
+        fused = facts.link == "logit" and not (facts.storage == "table" and classes > 1)
+        activations = rows * classes * (1.0 if fused else machine.link_slowdown)
         reading = 8.0 * facts.size * share / machine.bytes_per_second
         one_pass = reading + activations / (machine.activations_per_core * cores) + machine.pass_seconds
         products = rows * weights**2 * hessians

@@ -7,7 +7,8 @@ them into arrays for all rows. Whatever is not plain is left to the reader of pi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -42,7 +43,7 @@ class _File:
     """A file that several threads read, each at its own places."""
 
     def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self.number = os.open(path, os.O_RDONLY)
 
     def close(self) -> None:
         os.close(self.number)
@@ -54,14 +55,31 @@ class _File:
             done += more
         return done == len(buffer)
 
-    def look(self, place: tuple[int, int]) -> _Block | None:
+    def look(self, first: int, last: int, buffer: bytearray) -> _Block | None:
         """Count the lines that end in the bytes between two places; None if they are not plain."""
-        first, last = place
-        text = bytearray(last - first)
-        if not self.read(first, memoryview(text)) or b'"' in text:
+        size = last - first
+        if not self.read(first, memoryview(buffer)[:size]) or buffer.find(b'"', 0, size) >= 0:
             return None
-        end = text.find(b"\n", 0, LONGEST)
-        return None if end < 0 else _Block(first, last - first, count_lines(text), end)
+        end = buffer.find(b"\n", 0, min(size, LONGEST))
+        return None if end < 0 else _Block(first, size, count_lines(memoryview(buffer)[:size]), end)
+
+
+def _by_turns(work: Callable[[int, int, bytearray], bool], things: int, size: int, threads: int) -> bool:
+    """Call ``work(thing, thread, buffer)`` for each thing, on several threads; False as soon as a call returns that.
+
+    Each thread has one buffer of ``size`` bytes: fresh memory for every call would take longer than what it is for.
+    """
+    turn, broken = count(), list[int]()
+
+    def take(thread: int) -> None:
+        buffer = bytearray(size)
+        while not broken and (i := next(turn)) < things:
+            if not work(i, thread, buffer):
+                broken.append(i)
+
+    for _ in parallel_map(take, range(threads), threads):
+        pass
+    return not broken
 
 
 def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> pa.Table | None:
@@ -77,17 +95,21 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> pa.Tab
     """
     native, kinds = kernels(), _kinds(table, columns)
     start, size = table.start, table.file.size
-    if native is None or kinds is None or size <= start or not hasattr(os, "preadv"):
+    if native is None or kinds is None or size <= start or sys.platform == "win32":  # no preadv there
         return None
     table.file.check_unchanged()
     with closing(_File(table.file.path)) as file:
         parts = max(1, round((size - start) / BLOCK))
         places = [start + k * (size - start) // parts for k in range(parts + 1)]
-        blocks = list(parallel_map(file.look, list(pairwise(places)), threads))
-        known = [block for block in blocks if block is not None]
-        if len(known) < len(blocks):
+        blocks: list[_Block | None] = [None] * parts
+
+        def look(i: int, thread: int, buffer: bytearray) -> bool:
+            blocks[i] = file.look(places[i], places[i + 1], buffer)
+            return blocks[i] is not None
+
+        if not _by_turns(look, parts, -(-(size - start) // parts), threads):
             return None
-        parsed = _Parsed(native, file, known, table.delimiter, kinds)
+        parsed = _Parsed(native, file, [block for block in blocks if block], table.delimiter, kinds)
         complete = parsed.read(threads)
     table.file.check_unchanged()
     if not complete:
@@ -124,28 +146,18 @@ class _Parsed:
 
     def read(self, threads: int) -> bool:
         """Parse all blocks; False if one is not plain."""
-        turn, broken = count(), list[int]()
         self.readers = [CsvReader(self.native, self.delimiter, self.kinds) for _ in range(threads)]
+        return _by_turns(self._parse, len(self.blocks), max(b - a for a, b in pairwise(self.bytes)), threads)
 
-        def work(k: int) -> None:
-            buffer = memoryview(bytearray(max(b - a for a, b in pairwise(self.bytes))))
-            while not broken and (i := next(turn)) < len(self.blocks):
-                self.reader_of[i] = k
-                if not self._parse(i, self.readers[k], buffer):
-                    broken.append(i)
-
-        for _ in parallel_map(work, range(threads), threads):
-            pass
-        return not broken
-
-    def _parse(self, i: int, reader: CsvReader, buffer: memoryview) -> bool:
+    def _parse(self, i: int, thread: int, buffer: bytearray) -> bool:
+        self.reader_of[i] = thread
         (first, last), (start, stop) = self.bytes[i : i + 2], self.rows[i : i + 2]
-        text = buffer[: last - first]
+        text = memoryview(buffer)[: last - first]
         arrays = [
             (None if values is None else values[start:stop], None if valid is None else valid[start:stop])
             for values, valid in self.arrays
         ]
-        return self.file.read(first, text) and reader.read(text, arrays) == stop - start
+        return self.file.read(first, text) and self.readers[thread].read(text, arrays) == stop - start
 
     def array(self, column: int, type_: pa.DataType) -> pa.Array | None:
         """Return a column as an Arrow array; None if its texts are not UTF-8."""

@@ -47,7 +47,7 @@ class NewtonProblem(ctypes.Structure):
         *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
         *((name, _P) for name in ("diagonal", "step", "scaled", "lower")),
         *((name, _D) for name in ("penalty", "floor", "condition")),
-        ("factored", _I),
+        *((name, _I) for name in ("factored", "rough")),
     )
 
 
@@ -306,7 +306,7 @@ def _load(level: str) -> Kernels | None:
 
 def address(array: npt.NDArray[Any] | None) -> int | None:
     """Return where the numbers of an array begin, for a field of a problem."""
-    return None if array is None else array.__array_interface__["data"][0]
+    return None if array is None else array.ctypes.data
 
 
 def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
@@ -314,11 +314,15 @@ def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
     return {name: address(array) for name, array in arrays.items()}
 
 
+_REALS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
 def strided(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return rows as kernels read them: float32 or float64, of which neighbours are whole numbers apart; mostly X."""
-    whole = X.flags.aligned and X.dtype.isnative and all(d > 0 and d % X.itemsize == 0 for d in X.strides)
-    if whole and X.dtype in (np.float64, np.float32):
-        return X
+    if X.dtype in _REALS:  # of the machine's byte order
+        (row, column), size = X.strides, X.itemsize
+        if X.flags.aligned and row > 0 and column > 0 and row % size == 0 and column % size == 0:
+            return X
     return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
 
 

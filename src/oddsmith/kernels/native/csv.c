@@ -112,25 +112,6 @@ INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *en
     return 1;
 }
 
-/* Read the field from `at` to `last`; returns the status. */
-INLINE int64_t read_field(csv_column *c, int64_t row, const uint8_t *at, const uint8_t *last, const uint8_t *end) {
-    if (c->kind == TEXT) {
-        const int32_t code = code_of(c->levels, at, last - at, end);
-        ((int32_t *)c->values)[row] = code;
-        return code < 0 ? MORE_LEVELS : DONE;
-    }
-    if (c->kind == SKIP) return DONE;
-    const int plain = c->kind == DECIMAL ? read_number(at, last, end, 1, row, c->values)
-                                         : read_number(at, last, end, 0, row, c->values);
-    c->valid[row] = (uint8_t)plain;
-    if (plain) return DONE;
-    if (!is_missing(at, last - at)) return GIVE_UP;
-    c->missing++;
-    if (c->kind == DECIMAL) ((double *)c->values)[row] = 0.0;
-    else ((int64_t *)c->values)[row] = 0;
-    return DONE;
-}
-
 #define WINDOW 16384 /* bytes whose field ends are found at a time */
 #define AHEAD 8      /* places are written by so many, whatever their number: a loop of any length is hard to predict */
 
@@ -176,10 +157,11 @@ INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
 }
 #endif
 
-/* The ends of fields in a window, as places in it, and which of them are line ends. */
+/* The ends of fields in a window, as places in it, which of them are line ends, and where its rows begin: their first
+   bytes, and the ends of their first fields. */
 typedef struct {
-    uint32_t ends[WINDOW + AHEAD], lines[WINDOW];
-    int64_t count, line_count;
+    uint32_t ends[WINDOW + AHEAD], lines[WINDOW], row_bytes[WINDOW], row_ends[WINDOW];
+    int64_t count, line_count, rows;
 } window_ends;
 
 /* Find the delimiters and line ends among `size` bytes. */
@@ -213,44 +195,73 @@ static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
 
 INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
 
-/* Read the fields of a row, whose ends begin at `k`; returns the field that follows it. Only the last row of all may lack
-   its line end: its last field ends with the window. */
-INLINE int64_t read_row(csv_problem *p, const uint8_t *text, const uint32_t *ends, int64_t k, int64_t at, int64_t row) {
-    const uint8_t *end = p->text + p->size;
-    csv_column *columns = p->columns;
-    const int64_t fields = p->count;
-    for (int64_t j = 0; j < fields; j++) {
-        const int64_t to = ends[k + j], status = read_field(columns + j, row, text + at, text + to, end);
-        if (status != DONE) {
-            p->status = status, p->column = j;
-            return at;
-        }
-        at = to + 1;
+#define FIELDS                                                                                                             \
+    for (int64_t i = 0; i < w->rows; i++) {                                                                                \
+        const int64_t k = w->row_ends[i] + j;                                                                              \
+        const uint8_t *at = text + (j ? w->ends[k - 1] + 1 : w->row_bytes[i]), *last = text + w->ends[k];
+
+#define NUMBERS(decimal, KIND)                                                                                             \
+    FIELDS                                                                                                                 \
+        const int plain = read_number(at, last, end, decimal, row + i, c->values);                                         \
+        c->valid[row + i] = (uint8_t)plain;                                                                                \
+        if (plain) continue;                                                                                               \
+        if (!is_missing(at, last - at)) return GIVE_UP;                                                                    \
+        c->missing++;                                                                                                      \
+        ((KIND *)c->values)[row + i] = 0;                                                                                  \
     }
-    return at;
+
+/* Read field j of the rows of a window, which begin with row `row` of the column; returns the status. */
+INLINE int64_t read_column(csv_column *c, int64_t j, int64_t row, const uint8_t *text, const uint8_t *end, const window_ends *w) {
+    if (c->kind == TEXT) {
+        FIELDS
+            const int32_t code = code_of(c->levels, at, last - at, end);
+            if (code < 0) return MORE_LEVELS;
+            ((int32_t *)c->values)[row + i] = code;
+        }
+    } else if (c->kind == DECIMAL) {
+        NUMBERS(1, double)
+    } else if (c->kind == WHOLE) {
+        NUMBERS(0, int64_t)
+    }
+    return DONE;
 }
 
-/* Read the rows of a window; return its bytes that were read. */
-INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
-    const int64_t fields = p->count, room = p->room;
-    int64_t at = 0, k = 0, line = 0, row = p->rows;
-    if (whole && size && !is_line_end(text[size - 1])) { /* as if the last row had a line end */
+/* Find the rows of a window; return its bytes up to their end. The last row of all may lack its line end. */
+INLINE int64_t find_rows(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
+    const int64_t fields = p->count;
+    int64_t at = 0, k = 0, line = 0, rows = 0;
+    if (whole && size && !is_line_end(text[size - 1])) { /* as if it had one */
         w->lines[w->line_count++] = (uint32_t)w->count;
         w->ends[w->count++] = (uint32_t)size;
     }
-    while (at < size && line < w->line_count) {
+    for (; line < w->line_count; line++) {
         const int64_t last = w->lines[line];
         if (last == k && w->ends[k] == at) { /* an empty line, or the line feed after a carriage return */
-            at++, k++, line++;
+            at++, k++;
             continue;
         }
-        if (last != k + fields - 1 || row >= room) p->status = GIVE_UP;
-        const int64_t next = p->status == DONE ? read_row(p, text, w->ends, k, at, row) : at;
-        if (p->status != DONE) break;
-        at = next, k += fields, line++, row++;
+        if (last != k + fields - 1) { /* fields too many or too few */
+            p->status = GIVE_UP;
+            break;
+        }
+        w->row_bytes[rows] = (uint32_t)at, w->row_ends[rows++] = (uint32_t)k;
+        at = w->ends[last] + 1, k += fields;
     }
-    p->rows = row;
+    w->rows = rows;
+    if (p->rows + rows > p->room) p->status = GIVE_UP;
     return least(at, size);
+}
+
+/* Read the rows of a window, column by column; return its bytes that were read: none if one does not succeed. */
+INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
+    const int64_t read = find_rows(p, text, size, whole, w);
+    for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
+        p->status = read_column(p->columns + j, j, p->rows, text, p->text + p->size, w);
+        p->column = j;
+    }
+    if (p->status != DONE) return 0;
+    p->rows += w->rows;
+    return read;
 }
 
 /* Read the rows from `next` on; without columns, count line ends. */

@@ -159,7 +159,9 @@ static int logistic_columns(dense_problem *p) {
         if (p->t) {
             combine_double(z + ld, ld, p->m, p->W, &zero, 1, a);
             tile_targets(p, at, ld, a, tile);
-            p->value += logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
+            double value = p->s ? __builtin_nan("") : logistic_residuals(a, tile.sign, at.n, ld, r, h);
+            if (value != value) value = logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
+            p->value += value;
         } else
             for (int64_t i = 0; i < ld; i++) r[i] = h[i] = i < at.n ? (p->s ? p->s[at.seen + i] : 1.0) : 0.0;
         if (p->V) {
