@@ -174,7 +174,7 @@ class SpdFactor:
     @classmethod
     def known(cls, L: Array, d: Array, scaled: Array, eigenvalue_floor: float, condition: float) -> SpdFactor:
         """Return the factor of a matrix of which no row depends on others, with what else is known of it."""
-        factor = cls(L, d, np.ones(len(d), dtype=bool), scaled)
+        factor = cls(L, d, d > 0.0, scaled)
         vars(factor).update(complete=True, eigenvalue_floor=eigenvalue_floor, condition=condition)
         return factor
 

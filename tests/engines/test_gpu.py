@@ -317,7 +317,7 @@ def test_a_walk_ends_where_steps_from_memory_do(device: str, monkeypatch: pytest
     np.testing.assert_allclose(one.coef_, two.coef_, atol=2e-4)
 
 
-@pytest.mark.parametrize("spoilt", [None, (0, 0, np.nan), (3, 5, 1.0), (1, 3, -1.0), (1, 3, 1e9), (1, 0, 2e4)])
+@pytest.mark.parametrize("spoilt", [None, (0, 0, np.nan), (3, 5, 1.0), (1, 3, -1.0), (3, 3, 1e9), (1, 0, 2e4)])
 def test_steps_of_a_walk_are_judged(spoilt: tuple[int, int, float] | None) -> None:
     from oddsmith.solvers.device_quasi_newton import QuasiNewtonOnTensors
 
@@ -327,6 +327,55 @@ def test_steps_of_a_walk_are_judged(spoilt: tuple[int, int, float] | None) -> No
     if spoilt is not None:
         log[spoilt[0], spoilt[1]] = spoilt[2]
     assert QuasiNewtonOnTensors._good([part, part], [2, 4], log) == (spoilt is None)  # type: ignore[list-item]
+    if spoilt is None:  # a first decrement may be large: that of the next subsample decides
+        log[1, 3] = 1e9
+        assert QuasiNewtonOnTensors._good([part, part], [2, 4], log)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(("columns", "scale", "tol"), [(6, 1.0, 1e-7), (30, 10.0, 1e-7), (160, 1.0, 1e-5)])
+def test_passes_that_follow_unseen_end_with_a_certificate(
+    device: str, columns: int, scale: float, tol: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hessian of the subsample, in half precision and of another point, bounds that of all rows."""
+    from oddsmith.solvers.device_quasi_newton import TensorCertificate
+
+    X, y = problem(60_000, columns, seed=columns)
+    rows, taken, accept = torch.as_tensor(X, device=device).to(torch.float32), [], TensorCertificate.accept
+    monkeypatch.setattr(TensorCertificate, "accept", lambda *given: taken.append(accept(*given)) or taken[-1])
+    model = LogisticRegression(prior=scale, tol=tol).fit(rows, y)
+    assert taken == [True] and model.certificate_.converged and model.certificate_.rigorous
+    exact = rows.to(torch.float64).cpu().numpy()
+    best = LogisticRegression(prior=scale, tol=1e-13).fit(exact, y)
+    above = objective(model, exact, y, scale) - objective(best, exact, y, scale)
+    assert above <= model.certificate_.gap + 1e-9 * abs(objective(best, exact, y, scale))
+
+
+def test_a_bound_in_half_precision_is_below_the_hessian(device: str) -> None:
+    """Nearly dependent columns, whose rounding in half precision is as large as what tells them apart."""
+    from oddsmith.kernels.device.tensors import gram_rounding
+    from oddsmith.likelihood.device_walk import SHIFT, _shifted_factor
+
+    generator = torch.Generator().manual_seed(0)
+    for noise in (1.0, 0.5, 0.1, 0.01, 1e-3):
+        B = torch.randn(3000, 12, generator=generator, dtype=torch.float64)
+        B[:, 1] = B[:, 0] + noise * B[:, 1]
+        exact = torch.roll(B.T @ B, (1, 1), (0, 1))
+        rounded = B.to(torch.float16).double()
+        factor, least = _shifted_factor(
+            (rounded.T @ rounded).to(device), 3000, torch.zeros(12).double().to(device), gram_rounding(3000, 1)
+        )
+        if int(factor.info[0]) == 0:  # so the matrix before its shift, and that after, are below
+            below = (factor.L @ factor.L.T).cpu()
+            assert torch.linalg.eigvalsh(exact - below)[0] >= 0.0
+            assert torch.linalg.eigvalsh(exact)[0] >= SHIFT * float(least)
+        assert (int(factor.info[0]) == 0) == (noise >= 0.5)
+
+
+def test_no_row_of_a_subsample_is_named_twice(device: str) -> None:
+    X = torch.zeros(1000, 2, device=device)
+    for count in (999, 700, 333, 7):
+        rows = DeviceSource(X=X, t=torch.zeros(1000, device=device), K=2).spread(count, seed=count).cpu()
+        assert len(rows) == count == len(torch.unique(rows)) and 0 <= int(rows[0]) and int(rows[-1]) < 1000
 
 
 def test_a_certificate_is_tried_again_with_more_rows(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +432,13 @@ def test_kernels_in_triton_equal_the_products_of_pytorch() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     script = """
 import torch
-from oddsmith.kernels.device import logistic, softmax, steps
+from triton.runtime import interpreter
+patch = interpreter._patch_lang_tensor
+def patched(tensor, scope):  # NumPy from 2.4 on makes no integer of an array of one number, Triton 3.6 asks for that
+    patch(tensor, scope)
+    scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+interpreter._patch_lang_tensor = patched
+from oddsmith.kernels.device import logistic, softmax, steps, tensors
 torch.manual_seed(0)
 X, s = torch.randn(90, 20) + 0.5, torch.randint(0, 3, (90,)).double()
 w, c, b = torch.randn(20).double(), torch.full((20,), 0.5).double(), torch.ones(3).double()
@@ -394,9 +449,11 @@ def sums(exact, rows, centred):
     at = logistic.point(w, b[:1], c, c)
     two = logistic.logistic_sums(X, t, s, at, B=B, **asked)
     plain = logistic.logistic_sums(X, t, s, at, centred=centred, **asked)
+    turn = torch.cat([b[:1], b[:1] - 0.1 * w @ c, 0.1 * w])
+    ratio = logistic.logistic_sums(X, t, s, at, centred=centred, exact=exact, rows=rows, moved=turn)
     plain = plain if centred else logistic.take_off_center(plain, c, float((c * c).norm()))
     loss, gradient = softmax.softmax_sums(X, t, s, rows, W, b, c, c, precision=2 if exact else 1)
-    return torch.cat([two, plain[:1], plain[2:], B.double().ravel(), loss[None], gradient.ravel()]), plain[1]
+    return torch.cat([two, ratio, plain[:1], plain[2:], B.double().ravel(), loss[None], gradient.ravel()]), plain[1]
 for exact, rows, centred in ((True, None, True), (False, None, False), (True, some, False), (False, some, True)):
     fused, bound = sums(exact, rows, centred)
     for module in (logistic, softmax):
@@ -406,11 +463,27 @@ for exact, rows, centred in ((True, None, True), (False, None, False), (True, so
         module.has_triton = kept
     assert (fused - plain).abs().max() < (1e-5 if exact else 1e-4), (fused - plain).abs().max()
     assert bound >= longest * (1 - 1e-6)
+for weight, rows in ((s, None), (None, some)):
+    B, at = torch.zeros(90 if rows is None else 45, 24), logistic.point(w, b[:1], c, c)
+    plain = logistic.logistic_sums(X, t, weight, at, exact=False, rows=rows, B=B)
+    loss, G, rounding = logistic.logistic_gram(X, t, weight, at, rows)
+    H = B.double().T @ B.double()
+    g = torch.cat([plain[3:] * c, plain[2:3]])
+    assert torch.allclose(loss, plain[:1]) and torch.allclose(G[:21, :21], H[:21, :21], rtol=1e-4, atol=1e-5)
+    assert torch.allclose(G[:21, 21], g, rtol=1e-4, atol=1e-4) and (G[22:] == 0.0).all()
+    assert rounding < 1e-4
+    H, slope = steps.newton_system(G, w.new_ones(21), w.new_ones(21), 2.0)
+    assert torch.allclose(H, steps.complete_hessian(G, w.new_ones(21), 2.0))
+    assert torch.allclose(slope, 1.0 + 2.0 * torch.roll(G[:21, 21], 1))
+y = torch.randint(-1, 1, (5000,))
+assert tensors.label_range(y)[:3] == (-1, 0, int(y.sum())) and (tensors.label_range(y)[3] == (y & 1)).all()
+rows = tensors.spread_rows(X, 40, 3)
+assert (rows >= torch.arange(40) * 90 // 40).all() and (rows < torch.arange(1, 41) * 90 // 40).all()
 def stepped(paired):
     torch.manual_seed(1)
     P, r = 5, lambda n: torch.rand(n).double() + 0.1
-    at, known, before, log, G = r(4 * P - 1 + P), r(2 * P), r(4 * P), torch.zeros(6).double(), torch.randn(8, 8)
-    steps.take_step(r(P + 2), r(P), r(P), torch.zeros(1), at, known, before, log, 2.0, paired=paired)
+    at, known, before, log, G = r(4 * P - 1 + P), r(2 * P), r(6 * P + 1), torch.zeros(6).double(), torch.randn(8, 8)
+    steps.take_step(r(P + 2), r(P), r(P), torch.zeros(1), at, known, before, log, 2.0, paired=paired, fresh=not paired)
     return torch.cat([at, before, log, steps.complete_hessian(G, known[P:], 3.0).ravel()])
 for paired in (False, True):
     fused = stepped(paired)

@@ -361,7 +361,8 @@ def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     room.kept.append(problem)
     last = {"diagonal": room.zeros(P), "step": room.zeros(P), "scaled": room.zeros(P, P), "lower": room.zeros(P, P)}
     at_rows = ctypes.addressof(problem)
-    return "newton", NewtonProblem(at_rows, *parts, room.maybe(P - 1), known, steps, armijo=1e-4, **last)
+    rough = int(rng.integers(2))
+    return "newton", NewtonProblem(at_rows, *parts, room.maybe(P - 1), known, steps, armijo=1e-4, rough=rough, **last)
 
 
 def lbfgs(kernels: Kernels, room: Room) -> tuple[Any, ...]:

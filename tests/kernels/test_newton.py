@@ -120,6 +120,19 @@ def test_the_last_factor_is_that_of_lapack(level: str, table: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=30, deadline=None)
+@given(tables())
+def test_rough_steps_end_at_the_same_point(level: str, table: dict[str, Any]) -> None:
+    plain, found = run(level, table), run(level, table, rough=True)
+    np.testing.assert_allclose(found.trace[:1, :3], plain.trace[:1, :3], rtol=1e-12)  # value and gradient are not rough
+    np.testing.assert_allclose(found.trace[:1, 3], plain.trace[:1, 3], rtol=1e-3)
+    if plain.sums is None or found.sums is None or len(plain.trace) == 8 or len(found.trace) == 8:
+        return
+    np.testing.assert_allclose(found.w, plain.w, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(found.sums.hessian, plain.sums.hessian, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @settings(max_examples=15, deadline=None)
 @given(tables())
 def test_sums_that_are_known_are_not_found_again(level: str, table: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.solvers.test_traces import EXPECTED
 from tests.solvers.traces import FITS
 from tests.traces import trace
 
+from oddsmith import GaussianPrior
 from oddsmith.engines import MemorySource
 from oddsmith.errors import UnavailableError
 from oddsmith.likelihood import class_blocks, coordinates
@@ -91,6 +93,15 @@ def steps_taken(M: int, size: float) -> int:
     found.source.t[:] = size * x + np.random.default_rng(1).logistic(size=500) > 0.0
     steps = found.newton_steps(np.zeros(M + 1), policy.POLICY.fused_steps, 1e-9)
     return 0 if steps is None else len(steps.trace)
+
+
+def is_rough(M: float) -> bool:
+    """Return whether the first Hessians of Newton steps in a kernel may be in single precision."""
+    source = MemorySource(np.random.default_rng(0).normal(size=(90, int(M))), (np.arange(90) % 2).astype(np.int32), 2)
+    found = make_objective(problem(source, GaussianPrior(1.0), np.array([45.0, 45.0]), reference=0))[0]
+    with patch("oddsmith.likelihood.fused_newton.newton_steps", return_value=None) as asked:
+        found.newton_steps(np.zeros(int(M) + 1), 8, 1e-9)
+    return bool(asked.call_args.kwargs["rough"])
 
 
 def is_moved(center: float) -> bool:
@@ -408,6 +419,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     ),
     "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {2000: 1, 2001: 8}),
     "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
+    "rough_weights": (is_rough, {7: False, 8: True}),
     "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),
     "newton_digits": (lambda d: newton.Newton()._ends([1.0, d], 1.0, 1e-3, 9), {0.98e-5: True, 1.1e-5: False}),
     "separated_ratios": (
@@ -472,7 +484,7 @@ TRACES = {
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
 ELSEWHERE |= {"device_certificate_rows", "device_certificate_margin", "device_sampling_error", "device_known_error"}
-ELSEWHERE |= {"device_contraction", "device_shifts"}  # as those above: PyTorch
+ELSEWHERE |= {"device_contraction", "device_shifts", "device_gain", "device_passes"}  # as those above: PyTorch
 ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of a solver
 ELSEWHERE |= {
     "sparse_rounds",
@@ -502,6 +514,7 @@ def plans(settings: Policy) -> list[Any]:
         found += [subsample_sizes(n, shape, settings, lazy=lazy), start_sizes(n, shape, settings)]
     for n, P in (
         (20_000_000, 101),
+        (40_000, 101),
         (2_000_000, 1001),
         (5_000_000, 150),
         (10**9, 1001),

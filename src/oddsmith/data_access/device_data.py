@@ -14,6 +14,7 @@ from oddsmith.data_access.training_data import TrainingData
 from oddsmith.engines import AnySource
 from oddsmith.engines.gpu import DeviceSource, register, resident
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.device.tensors import label_range
 from oddsmith.numerics import Array
 from oddsmith.priors import LaplacePrior
 from oddsmith.protocols import Labels
@@ -122,12 +123,11 @@ def read_labels(y: Any, device: Any) -> tuple[Labels, Tensor, Array]:
     if labels is not None and not labels.dtype.is_floating_point and not labels.dtype.is_complex and labels.ndim == 1:
         labels = labels.to(device)
         whole = labels.to(torch.int64) if labels.dtype == torch.bool else labels
-        ends, total = torch.aminmax(whole), whole.sum(dtype=torch.int64)
-        least, most, total = torch.stack([*(end.to(torch.int64) for end in ends), total]).tolist()
+        least, most, total, bits = label_range(whole)
         kind = bool if labels.dtype == torch.bool else np.int64
         if most == least + 1:  # every label is one of two: no table is needed
             ones = total - least * len(whole)
-            t = (whole != least).view(torch.uint8)
+            t = (whole != least).view(torch.uint8) if bits is None or least % 2 else bits
             return np.array([least, most]).astype(kind), t, np.array([len(t) - ones, ones], dtype=np.float64)
         if most - least < TABLE:
             places = (whole - least).to(torch.int32)

@@ -85,8 +85,8 @@ class Roles:
         return table.get_column(name)
 
     def labelled(self, piece: Piece, design: Design | None) -> Piece:
-        """Return the rows that have a label, if the design drops those with missing values; else the piece itself."""
-        table = as_table(piece.rows) if design is not None and design.missing == "drop" else None
+        """Return the rows that have a label, if the design drops the others; else the piece itself."""
+        table = as_table(piece.rows) if design is not None and design.drops_unlabelled else None
         if table is None or self.y is None or self.y not in table.columns:
             return piece
         missing = table[self.y].is_null().to_numpy()

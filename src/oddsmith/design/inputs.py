@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -292,14 +293,17 @@ def dense(rows: ArrayOrCSR) -> Array:
 
 def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
-    parts: list[Any]
+    parts: Sequence[Any] = (rows,)
     if isinstance(rows, SplitRows):
         # Codes and integers are finite, and columns of a design that are not plain are checked there.
         parts = [a for part in rows.parts if isinstance(part, ColumnRows) for a in part.arrays if a.dtype.kind == "f"]
-    else:
-        parts = [rows.data if sparse.issparse(rows) else rows]
+    elif not isinstance(rows, np.ndarray) and sparse.issparse(rows):
+        parts = (rows.data,)
     with np.errstate(over="ignore", invalid="ignore"):
-        if all(np.isfinite(part.sum(dtype=np.float64)) or np.isfinite(part).all() for part in parts):
+        for part in parts:
+            if not isfinite(np.add.reduce(part, axis=None, dtype=np.float64)) and not np.isfinite(part).all():
+                break
+        else:
             return
     raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 

@@ -30,7 +30,10 @@ from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000  # Size of the expanded rows from which categories stay codes, however few their levels.
-POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
+POLICIES = {
+    **{"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")},
+    "unlabelled": ("error", "drop"),
+}
 
 
 class Design(TransformerMixin, BaseEstimator):
@@ -64,6 +67,8 @@ class Design(TransformerMixin, BaseEstimator):
         Whether levels that did not occur in the fit are an error or count as the reference.
     reference : None, "most frequent", or {column: level}
         The level without a column: the first, the one with the largest total weight, or the named one.
+    unlabelled : "error" or "drop"
+        Whether rows without a label are refused in a fit, or left out (as ``missing="drop"`` also does).
 
     Attributes
     ----------
@@ -112,9 +117,25 @@ class Design(TransformerMixin, BaseEstimator):
     _schema: TableSchema | None = None
 
     def __init__(
-        self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Reference = None
+        self,
+        formula: str | None = None,
+        *,
+        missing: str = "error",
+        unseen: str = "error",
+        reference: Reference = None,
+        unlabelled: str = "error",
     ) -> None:
         self.formula, self.missing, self.unseen, self.reference = formula, missing, unseen, reference
+        self.unlabelled = unlabelled
+
+    @property
+    def drops_unlabelled(self) -> bool:
+        """Whether rows without a label are left out of a fit.
+
+        >>> Design(missing="drop").drops_unlabelled, Design(missing="indicator").drops_unlabelled
+        (True, False)
+        """
+        return "drop" in (self.missing, self.unlabelled)
 
     def fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is otherwise ignored.

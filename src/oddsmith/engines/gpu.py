@@ -16,6 +16,7 @@ from oddsmith.block import Block
 from oddsmith.engines.base import Progress, S, merged
 from oddsmith.engines.memory import MemorySource
 from oddsmith.kernels.device import curvature as device_kernels
+from oddsmith.kernels.device.tensors import has_triton, spread_rows
 from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.numerics import Array
 from oddsmith.rows import DenseRows
@@ -125,10 +126,15 @@ class DeviceSource:
     def spread(self, rows: int, seed: int) -> Tensor:
         """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data."""
         count = min(rows, self.n_rows)
-        generator = torch.Generator(device=self.X.device).manual_seed(seed)
-        places = torch.rand(count, generator=generator, dtype=torch.float64, device=self.X.device)
-        places.add_(torch.arange(count, device=self.X.device)).mul_(self.n_rows / count * (1.0 - 1e-12))
-        return places.to(torch.int64) if self.rows is None else self.rows[places.to(torch.int64)]
+        if self.rows is None and self.X.is_cuda and has_triton(self.X):
+            return spread_rows(self.X, count, seed)
+        place = self.X.device
+        generator = torch.Generator(device=place).manual_seed(seed)
+        edges = torch.arange(count + 1, device=place) * self.n_rows // count  # whole numbers: no row is named twice
+        start, length = edges[:-1], edges.diff()
+        within = (torch.rand(count, generator=generator, dtype=torch.float64, device=place) * length).to(torch.int64)
+        places = start + torch.minimum(within, length - 1)
+        return places if self.rows is None else self.rows[places]
 
     def take(self, rows: int, seed: int) -> DeviceBlock:
         """Return about ``rows`` rows from across the data, copied together on the device."""

@@ -55,6 +55,7 @@ def newton_steps(
     separated: tuple[float, float],
     inverse: Array | None = None,
     known: NewtonSums | None = None,
+    rough: bool = False,
 ) -> NewtonSteps | None:
     """Take full Newton steps from ``w`` while the objective falls, until a decrement of ``small`` is due next.
 
@@ -62,7 +63,9 @@ def newton_steps(
 
     ``coordinates`` are the center of the columns (M) and the units of the weights (P, the intercept first), ``prior``
     the diagonal of its precision and its mean (P each). ``known`` are the sums at ``w``; ``inverse`` (M) weighs the
-    squares of the longest row. Returns None where there is no compiled kernel.
+    squares of the longest row. If ``rough``, Hessians are summed in single precision as long as steps are far from the
+    optimum and no column nearly depends on others; values, gradients and the last Hessians never are. Returns None
+    where there is no compiled kernel.
     """
     kernels = native.kernels()
     if kernels is None:
@@ -81,6 +84,7 @@ def newton_steps(
         *(ctypes.addressof(rows), at[1], at[2], at[3], at[0], diagonal + 16 * P, None if inverse is None else at[5]),
         *(known is not None, steps, 0, 0, 0, small, armijo, 8.0 * EPS, *separated),
         *(diagonal, diagonal + 8 * P, scaled, lower),
+        rough=rough,
     )
     gradient, hessian = numbers[8 * P : 9 * P], numbers[9 * P : 9 * P + P * P].reshape(P, P)
     if known is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isnan
 
 import numpy as np
@@ -17,6 +18,9 @@ from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
+
+OF_COLUMNS = MomentsParams(1, "diagonal")
+FEW_CLASSES = 32  # Number of classes up to which contrasts are kept.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +177,7 @@ def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
     """Return mean and variance of the columns, by a fold."""
     if isinstance(source, MemorySource) and source.transform is None and not source.is_sparse:
         source = in_slices(source, 1) if source.size <= policy.POLICY.one_thread_elements else source
-    moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+    moments = engine.fold(Moments, source, OF_COLUMNS)
     return moments.mean[0], moments.scatter[0] / moments.weight[0]
 
 
@@ -275,6 +279,16 @@ def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
     return mean, spread
 
 
+def _contrast(K: int, reference: int | None) -> Array:
+    if reference is not None:
+        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
+    helmert: Array = linalg.helmert(K).T
+    return helmert
+
+
+_kept_contrast = lru_cache(maxsize=16)(_contrast)  # to make one takes as long as a pass over few rows
+
+
 def make_contrast(K: int, reference: int | None) -> Array:
     """Return the K × (K−1) matrix that turns free weights into weights of all classes.
 
@@ -285,7 +299,4 @@ def make_contrast(K: int, reference: int | None) -> Array:
     >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
     True
     """
-    if reference is not None:
-        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
-    helmert: Array = linalg.helmert(K).T
-    return helmert
+    return _kept_contrast(K, reference).copy(order="K") if K <= FEW_CLASSES else _contrast(K, reference)

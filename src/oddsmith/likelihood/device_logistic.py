@@ -12,7 +12,7 @@ import torch
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.gpu import DeviceBlock, DeviceSource
 from oddsmith.kernels.device.logistic import logistic_sums, take_off_center
-from oddsmith.kernels.device.tensors import TensorGram, chunks
+from oddsmith.kernels.device.tensors import GRAM_BATCHES, GRAM_ROWS, TensorGram, chunks
 from oddsmith.likelihood.objective import ObjectiveState
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
@@ -74,7 +74,7 @@ class DeviceLogistic:
         return self.source.device
 
     def walk(self, x: Array) -> Any:
-        """Return a walk from a point, whose steps on subsamples the device takes by itself; None if it cannot."""
+        """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""
         from oddsmith.likelihood.device_walk import DeviceWalk
 
         return DeviceWalk.from_point(self, x)
@@ -100,15 +100,20 @@ class DeviceLogistic:
         """Return value and gradient, and the step that a factor gives: one pass, in float64 or float32."""
         return self.end(self.begin(x, exact=exact), factor)
 
-    def begin(self, x: Array, at: Tensor | None = None, *, exact: bool = False) -> Begun:
-        """Let the device evaluate value and gradient; nothing waits for it. ``at`` is the point there, if it has it."""
-        here = self._upload(x) if at is None else Begun(x, 0.0, x, at)
-        longest, sums = self.state.max_row_norm2 is None, None
-        for block in self.source.blocks():
-            part = self._sums(block, here.at, exact=exact, longest=longest)
-            sums = part if sums is None else _added(sums, part)
+    def begin(self, x: Array, *, exact: bool = False) -> Begun:
+        """Let the device evaluate value and gradient; nothing waits for it."""
+        here = self._upload(x)
+        sums = self.sum_rows(here.at, exact=exact, longest=self.state.max_row_norm2 is None)
         self.state.passes += 1
         return self._begun(here, sums, centred=self.centred)
+
+    def sum_rows(self, at: Tensor, *, exact: bool, longest: bool, moved: Tensor | None = None) -> Tensor:
+        """Return the sums over all rows, as `logistic_sums` does; nothing waits for them."""
+        sums = None
+        for block in self.source.blocks():
+            part = self._sums(block, at, exact=exact, longest=longest, moved=moved)
+            sums = part if sums is None else _added(sums, part, self.size)
+        return sums
 
     def _begun(self, here: Begun, sums: Tensor, *, centred: bool) -> Begun:
         """Return an evaluation whose sums the device computes, of many weights with the gradient that they give."""
@@ -129,6 +134,10 @@ class DeviceLogistic:
         numbers = torch.cat([begun.sums, factor.solve(begun.gradient), factor.info]).cpu().numpy()
         step = numbers[P + 2 : -1] if numbers[-1] == 0.0 else np.full(P, np.nan)
         return self._evaluation(begun, numbers[: P + 2]), step
+
+    def solve(self, factor: AnyFactor, g: Array) -> Array:
+        """Return the step that a factor gives."""
+        return factor.solve(g) if isinstance(factor, SmallFactor) else factor.solve(self.to_device(g)).cpu().numpy()
 
     def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, which is in half precision.
@@ -200,11 +209,14 @@ class DeviceLogistic:
         """Whether the centre of columns is taken off the rows, and not off the sums."""
         return bool((np.abs(self.center) > NEAR_CENTER * self.scale).any())
 
-    def _sums(self, block: DeviceBlock, at: Tensor, *, exact: bool, longest: bool = False, B: Any = None) -> Tensor:
+    def _sums(
+        self, block: DeviceBlock, at: Tensor, *, exact: bool, longest: bool = False, B: Any = None, moved: Any = None
+    ) -> Tensor:
         centred = self.centred or B is not None
         return logistic_sums(
-            block.X, block.t, block.s, at, exact=exact, longest=longest, centred=centred, rows=block.rows, B=B
-        )
+            block.X, block.t, block.s, at,
+            exact=exact, longest=longest, centred=centred, rows=block.rows, B=B, moved=moved,
+        )  # fmt: skip
 
     def _evaluation(self, begun: Begun, sums: Array) -> ObjectiveValue:
         """Return the evaluation that sums give."""
@@ -224,7 +236,7 @@ class DeviceLogistic:
         (least, most), X = GRAM_BYTES, self.source.X
         bound = min(most, max(least, X.numel() * X.element_size() // 10))
         sums, gram = None, TensorGram(width, wide)
-        for block in self._chunks(bound // (width * (8 if exact else 2))):
+        for block in self._chunks(min(bound // (width * (8 if exact else 2)), GRAM_BATCHES * GRAM_ROWS)):
             n = len(block.X) if block.rows is None else len(block.rows)
             B = torch.empty((n, width), dtype=kind, device=self.device)
             part = self._sums(block, at, exact=exact, B=B)
@@ -244,8 +256,9 @@ class DeviceLogistic:
                 yield DeviceBlock(block.X[start:stop], block.t[start:stop], s)
 
 
-def _added(sums: Tensor, part: Tensor) -> Tensor:
-    """Return the sums of two sets of rows, and the longer one's longest row."""
+def _added(sums: Tensor, part: Tensor, P: int) -> Tensor:
+    """Return the sums of two sets of rows, and the larger ones of the numbers that are maxima."""
     total = sums + part
     total[1] = torch.maximum(sums[1], part[1])
+    total[P + 2 :] = torch.maximum(sums[P + 2 :], part[P + 2 :])
     return total

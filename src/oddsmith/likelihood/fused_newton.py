@@ -52,6 +52,7 @@ def fused_steps(objective: FoldObjective, w: Array, steps: int, small: float) ->
         separated=settings.separated_ratios,
         inverse=objective.scale**-2.0 if longest is None else None,
         known=known,
+        rough=penalty is not None and objective.size > settings.rough_weights,
     )
     if found is None:
         return None

@@ -313,8 +313,10 @@ class Classifier(ClassifierMixin, Estimator):
         """Write the fitted model to a file; ``oddsmith.load(path)`` restores it, bit for bit.
 
         The file contains numbers and JSON, never code and never training rows; it is written completely or not at all.
-        ``docs/model_file.md`` describes the format, `oddsmith.load` what a loaded model can compute. The file depends
-        on the fitted model alone. A model that contains a scikit-learn model or transformer cannot be saved.
+        ``docs/model_file.md`` describes the format, `oddsmith.load` what a loaded model can compute. Saving
+        reads no rows: the file depends on the model alone. A large fit with a prior may have formed no Hessian; the
+        first ``summary()`` or ``posterior_`` adds it to the model, and so to files saved afterwards. A model that
+        contains a scikit-learn model or transformer cannot be saved.
 
         >>> import tempfile, oddsmith
         >>> model = oddsmith.LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])

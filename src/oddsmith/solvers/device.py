@@ -17,10 +17,11 @@ def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, ...
     """Return how many rows the subsamples have, of two classes: each takes off what the one before is wrong by.
 
     >>> device_sizes(20_000_000, 101, policy.POLICY), device_sizes(30_000, 2000, policy.POLICY)
-    ((5050, 55319, 606000), (16000,))
+    ((50500, 502493, 5000000), (16000,))
     """
     most = max(n_rows // 4, min(n_rows, settings.device_least_rows_per_weight * P))
-    few = min(most, settings.device_rows_per_weight[P > settings.many_weights] * P)
+    least, enough = settings.device_rows_per_weight[P > settings.many_weights]
+    few = min(most, max(least * P, min(enough * P, most // 10)))
     share, halved = settings.device_share
     many = min(most, max(few, min(settings.device_many_rows * P, int(n_rows * share / (1.0 + P / halved)))))
     return tuple(dict.fromkeys((few, int((few * many) ** 0.5), many)))

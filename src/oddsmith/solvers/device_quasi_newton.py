@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,7 +42,7 @@ class DevicePasses(Protocol):
         """The share of it that these rows have."""
 
     def walk(self, x: Array) -> Any:
-        """Return a walk from a point, whose steps on subsamples the device takes by itself; None if it cannot."""
+        """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""
 
     def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
@@ -60,6 +62,9 @@ class DevicePasses(Protocol):
     def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, nearly."""
 
+    def solve(self, factor: AnyFactor, g: Array) -> Array:
+        """Return the step that a factor gives."""
+
     def lower_hessian(self, x: Array) -> Any:
         """Return a lower bound of the Hessian of all rows, on the device: each of these counts once."""
 
@@ -76,6 +81,14 @@ class OnDevice(LowPrecision, Protocol):
 
     def on_device(self) -> Any:
         """Return it as an objective of the solvers there."""
+
+
+class Start(NamedTuple):
+    """Passes over all rows from about the minimiser over a subsample, the factor of its Hessian, and what they gave."""
+
+    evaluations: list[ObjectiveValue]
+    factor: Callable[[], AnyFactor]
+    certified: bool
 
 
 class Ahead(NamedTuple):
@@ -108,6 +121,21 @@ class TensorCertificate:
         rows, most = share * f.n_rows / f.fraction, min(most, f.n_rows)
         return None if rows > most else int(min(most, max(spare * rows, least)))
 
+    def passes_for(self, value: float) -> int:
+        """Return how many passes are likely to end with a point that the Hessian of the subsample certifies, or 1.
+
+        The first is at about the minimiser over the subsample; each takes off what the Hessian is right about.
+        ``value`` is about the objective there.
+        """
+        settings, f = policy.POLICY, self.sample
+        others = max(0.0, 1.0 - f.fraction)
+        error = math.sqrt(f.size * others / f.fraction)
+        for passes in range(2, settings.device_passes + 1):
+            error *= settings.device_gain * math.sqrt(f.size * others / f.n_rows)
+            if settings.device_certificate_margin * error**2 / (2.0 * f.fraction) <= self.tol * value:
+                return passes
+        return 1
+
     def begin(self, x: Array, g: Any, rows: int) -> Ahead:
         """Let the device compute the curvature of some rows at a point with gradient g there, likely a certified one.
 
@@ -134,6 +162,13 @@ class TensorCertificate:
         self.last = e, found
         return found
 
+    def accept(self, e: ObjectiveValue, known: ShiftedFactor) -> bool:
+        """Whether a bound of the curvature that is known already certifies a point."""
+        found = self._certificate(e, self._gap(*known.bound()))
+        if found.converged:
+            self.last = e, found
+        return found.converged
+
     def _gradient(self, e: ObjectiveValue) -> Any:
         """Return the gradient where matrices are factored."""
         return e.gradient if self.sample.few else self.sample.to_device(e.gradient)
@@ -148,15 +183,22 @@ class TensorCertificate:
         for k, theta in enumerate(settings.device_shifts):
             known = begun.first if k == 0 else None
             square, smallest = (known or ShiftedFactor.of(H, theta, self._gradient(e))).bound()
-            if not smallest > 0.0:
-                continue
-            noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
-            rho = self.objective.self_concordance / math.sqrt(smallest)
-            gap = min(gap, gap_bound(math.sqrt(square) + noise, rho))
-            if gap <= limit or 0.5 * square > limit:
+            gap = min(gap, self._gap(square, smallest))
+            if gap <= limit or (smallest > 0.0 and 0.5 * square > limit):
                 break
+        return self._certificate(e, gap)
+
+    def _gap(self, square: float, smallest: float) -> float:
+        """Return the bound of the gap from the square of the decrement and the smallest eigenvalue; 0 if unknown."""
+        if not smallest > 0.0:
+            return np.inf
+        noise = self.objective.rounding * math.sqrt(self.sample.size / smallest)
+        rho = self.objective.self_concordance / math.sqrt(smallest)
+        return gap_bound(math.sqrt(square) + noise, rho)
+
+    def _certificate(self, e: ObjectiveValue, gap: float) -> Certificate:
         return Certificate(
-            converged=bool(gap <= limit),
+            converged=bool(gap <= e.allowed_gap(self.tol)),
             gap=gap,
             gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
             condition=np.nan,
@@ -194,14 +236,16 @@ def _dot(a: Array, b: Array) -> float:
 class QuasiNewtonOnTensors:
     """Newton on subsamples, then quasi-Newton iterations on all rows (two classes).
 
-      1. Newton on a small subsample, no further than its sampling error; then a Newton step on a larger and on a still
-         larger one. If weights are many, by L-BFGS with one Hessian for the first two, and without a wait.
+      1. A Newton step on a small subsample, on a larger and on a still larger one; if weights are many, L-BFGS with the
+         first Hessian on the second. The device takes these steps by itself. Where one is not good enough, all are
+         taken again from memory, with line searches.
       2. L-BFGS on all rows with the largest one's Hessian, a pass an iteration, in float32 until the next point is
-         likely to be certified.
-      3. From there on in float64, until the certificate is within ``tol``.
+         likely to be certified. As many passes as that is likely to take follow on step 1 without a wait.
+      3. From there on in float64, until the certificate is within ``tol``: by the same Hessian, if rows have lost
+         little of their curvature since, else by that of other rows.
       4. With ``polish`` a Newton step with the Hessian of all rows gives all digits.
 
-    Cost: three to five passes; memory O(P²) on the device and a chunk of rows in half precision.
+    Cost: two to five passes; memory O(P²) on the device and a chunk of rows in half precision.
     """
 
     polish: bool = True
@@ -212,12 +256,12 @@ class QuasiNewtonOnTensors:
         f: DevicePasses = objective.on_device()
         sizes = device_sizes(f.n_rows, f.size, policy.POLICY)
         sample = f.subsample(sizes[-1], self.seed)
-        start = self._walked(f, sample, sizes, w, recorder) or self._start(f, sample, sizes, w, recorder)  # 1
+        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
+        start = self._walked(f, certificate, sizes, w, recorder) or self._start(f, sample, sizes, w, recorder)  # 1
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
-        e = self._on_all_rows(f, *start, certificate, recorder, max_iter)
+        e = start.evaluations[-1] if start.certified else self._on_all_rows(f, start, certificate, recorder, max_iter)
         if self.polish:
             return polished(objective, e, recorder, tol, max_iter)  # 4
         if certificate.at(e).converged or len(recorder.records) >= max_iter:
@@ -226,35 +270,66 @@ class QuasiNewtonOnTensors:
         return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
     def _walked(
-        self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
-    ) -> tuple[ObjectiveValue, Array, AnyFactor] | None:
+        self, f: DevicePasses, certificate: TensorCertificate, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> Start | None:
         """As `_start`, by steps whose number is fixed beforehand; None unless each of them was good enough.
 
-        A Newton step on the first subsample and a step with its Hessian, two such steps on the next one, and a Newton
-        step on the last.
+        The first pass begins before the steps on subsamples are judged. If all were good, it is followed by as many as
+        are likely to end with a certificate.
         """
-        walk = None if WEIGHTS in recorder.columns else f.walk(x)
+        sample, walk = certificate.sample, None if WEIGHTS in recorder.columns else f.walk(x)
         if walk is None:
             return None
+        parts, ends = self._descend(walk, sample, sizes)
+        passes = certificate.passes_for(0.5 * sample.weight) if walk.bounds_curvature else 1
+        walk.begin_pass(compare=passes == 2 and not f.few)
+        log = walk.judge()
+        if not self._good(parts, ends, log):
+            walk.abandon()
+            return None
+        for part, end in zip(parts, ends, strict=True):
+            loss, penalty, square = log[end - 1, :3].tolist()
+            at = ObjectiveValue(w=x, value=loss + penalty, log_likelihood=-loss, gradient=np.array([math.sqrt(square)]))
+            recorder.add_subsample(at, f"Newton on {part.n_rows:,} rows")
+        for k in range(1, passes):
+            walk.begin_pass(exact=k == passes - 1, compare=k == passes - 2 and not f.few)
+        return self._judged(walk, certificate, recorder)
+
+    @staticmethod
+    def _descend(walk: Any, sample: DevicePasses, sizes: tuple[int, ...]) -> tuple[list[DevicePasses], list[int]]:
+        """Take the steps on subsamples; return these, and how many steps there were at the end of each."""
         parts, ends = [], []
         for k, rows in enumerate(sizes):
             parts.append(sample if rows == sizes[-1] else sample.thinned(rows))
-            last = k > 0 and rows == sizes[-1]
-            for take in [walk.newton] if last else [walk.newton if k == 0 else walk.step, walk.step]:
+            takes = [partial(walk.newton, last=rows == sizes[-1])]
+            if k == 0 and (sample.few or len(sizes) == 1):
+                takes *= 2  # the weights that the first gives are too small
+            elif not sample.few and 0 < k < len(sizes) - 1:
+                takes = [walk.step, walk.step]  # a Hessian would cost more
+            for take in takes:
                 take(parts[-1])
             ends.append(walk.steps)
-        e, p, factor, log = walk.end()
-        if not self._good(parts, ends, log) or not (math.isfinite(e.value) and np.isfinite(p).all()):
-            return None
-        for part, end in zip(parts, ends, strict=True):
-            loss, penalty, square = log[end - 1, :3]
-            at = ObjectiveValue(w=x, value=loss + penalty, log_likelihood=-loss, gradient=np.array([math.sqrt(square)]))
-            recorder.add_subsample(at, f"Newton on {part.n_rows:,} rows")
-        return e, p, factor
+        return parts, ends
+
+    @staticmethod
+    def _judged(walk: Any, certificate: TensorCertificate, recorder: Recorder) -> Start | None:
+        """Return the passes of a walk up to the first that led up, or None if there is none."""
+        found: list[ObjectiveValue] = []
+        certified = False
+        for e, known in walk.evaluations():
+            if not math.isfinite(e.value) or (found and e.value > found[-1].value + 1e-7 * abs(found[-1].value)):
+                break
+            recorder.add(e, 1.0)
+            found.append(e)
+            certified = known is not None and certificate.accept(e, known)
+        return Start(found, walk.end, certified) if found else None
 
     @staticmethod
     def _good(parts: list[DevicePasses], ends: list[int], log: Array) -> bool:
-        """Whether the steps of a walk led down, and ended about where `_on_sample` would."""
+        """Whether the steps of a walk led down, and ended about where `_on_sample` would.
+
+        Whether the first ones did is seen by the decrement on the second subsample.
+        """
         if not np.isfinite(log).all() or log[:, -1].any() or not (log[:, 3:5] > 0.0).all():
             return False
         settings, begin = policy.POLICY, 0
@@ -263,7 +338,9 @@ class QuasiNewtonOnTensors:
             error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
             ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
             most = 1.0 if k == 0 else settings.device_known_error
-            near = decrement <= most * error if end - begin > 1 else min(ahead, decrement) <= error
+            stepped = end - begin > 1 and (k > 0 or len(parts) == 1)
+            near = decrement <= most * error if stepped else min(ahead, decrement) <= error
+            near = near or (k == 0 and len(parts) > 1)
             if (np.diff(values) > 1e-6 * np.abs(values[1:])).any() or not near:
                 return False
             begin = end
@@ -271,11 +348,8 @@ class QuasiNewtonOnTensors:
 
     def _start(
         self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
-    ) -> tuple[ObjectiveValue, Array, AnyFactor] | None:
-        """Return an evaluation of all rows about as near as a subsample can tell, the solution and the factor there.
-
-        The factor is that of the largest subsample's Hessian. None if a search fails.
-        """
+    ) -> Start | None:
+        """Return an evaluation of all rows about as near as a subsample can tell; None if a search fails."""
         found: tuple[Array, AnyFactor] | None = None
         for k, rows in enumerate(sizes):
             part = sample if rows == sizes[-1] else sample.thinned(rows)
@@ -284,7 +358,10 @@ class QuasiNewtonOnTensors:
             if found is None:
                 return None
         assert found is not None
-        return *f.evaluate(*found), found[1]
+        x, factor = found
+        e = f.evaluate(x, factor)[0]
+        recorder.add(e, 1.0)
+        return Start([e], lambda: factor, certified=False)
 
     def _on_sample(
         self, f: DevicePasses, x: Array, recorder: Recorder, known: AnyFactor | None, *, first: bool
@@ -325,20 +402,19 @@ class QuasiNewtonOnTensors:
         return None
 
     def _on_all_rows(
-        self,
-        f: DevicePasses,
-        e: ObjectiveValue,
-        p: Array,
-        factor: AnyFactor,
-        certificate: TensorCertificate,
-        recorder: Recorder,
-        max_iter: int,
+        self, f: DevicePasses, start: Start, certificate: TensorCertificate, recorder: Recorder, max_iter: int
     ) -> ObjectiveValue:
-        """Return the end of L-BFGS on all rows from an evaluation (steps 2 and 3); one waits for the device once."""
-        settings = policy.POLICY
+        """Return the end of L-BFGS on all rows from the passes at hand (steps 2 and 3)."""
+        settings, factor = policy.POLICY, start.factor()
         gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
-        steps, before, decrement = Steps(factor), e, math.inf
-        exact, rows, most = False, None, min(settings.full_iterations, max_iter)
+        steps, decrement = Steps(factor), math.inf
+        for e in start.evaluations[:-1]:
+            p = f.solve(factor, e.gradient)
+            steps.direction(e.w, e.gradient, p)
+            decrement = math.sqrt(max(float(e.gradient @ p), 0.0))
+        e = before = start.evaluations[-1]
+        p = f.solve(factor, e.gradient)
+        exact, rows, most = len(start.evaluations) > 1, None, min(settings.full_iterations, max_iter)
         for k in range(most + 1):
             if e.value <= before.value + 1e-7 * abs(before.value):
                 recorder.add(e, 1.0)

@@ -223,16 +223,20 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[int, int] = (50, 24)
-    """Rows for each weight of the smaller subsample there, of few weights and of many: its error is a hundredth of the
-    weights', and the larger one takes it off."""
+    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 500), (24, 24))
+    """Rows for each weight of the smallest subsample there, at least and at most a tenth of the largest, of few weights
+    and of many: Newton steps on it leave about its sampling error, and the next one takes that off."""
     device_least_rows_per_weight: int = 8
     """Rows for each weight that a subsample has even if they are more than a quarter of all."""
-    device_many_rows: int = 6000
-    device_share: tuple[float, float] = (0.75, 500.0)
-    """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
-    pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
-    2,000,000 × 1,000: four or five)."""
+    device_many_rows: int = 50_000
+    device_share: tuple[float, float] = (0.262, 2200.0)
+    """Rows for each weight of the largest subsample, at most; and the share of the rows whose Hessian costs less than
+    the pass that it saves, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: two
+    passes; 2,000,000 × 1,000: four)."""
+    device_gain: float = 1.45
+    device_passes: int = 4
+    """What a step with the Hessian of a subsample leaves of the decrement, in units of ``√(P / n)``: 1.2 to 1.45 where
+    it was measured; and how many passes at most follow on one another unseen."""
     device_sampling_error: float = 1.0
     device_known_error: float = 1.5
     device_contraction: float = 0.3
@@ -276,6 +280,9 @@ class Policy:
     fused_slices: int = 8
     """Numbers of a table, times the contrasts of its classes, up to which a kernel runs L-BFGS (a larger one takes so
     long for a pass that the interpreter does not count), and from which it does in slices, for several threads."""
+    rough_weights: int = 8
+    """Weights above which the kernel, if there is a prior, sums the Hessians of its first steps in single precision
+    (its steps on 3,000 × 30: 0.95 → 0.81 ms, on 3,000 × 10: 0.24 → 0.21)."""
     separated_ratios: tuple[float, float] = (0.15, 0.75)
     """Range of the ratio of squared decrements, four times in a row, that indicates separated classes: theory says
     1/e."""

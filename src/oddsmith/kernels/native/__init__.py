@@ -47,7 +47,7 @@ class NewtonProblem(ctypes.Structure):
         *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
         *((name, _P) for name in ("diagonal", "step", "scaled", "lower")),
         *((name, _D) for name in ("penalty", "floor", "condition")),
-        ("factored", _I),
+        *((name, _I) for name in ("factored", "rough")),
     )
 
 
