@@ -58,9 +58,11 @@ class DeviceWalk:
             return None
         P = f.size
         mean, Q = (np.zeros(P), np.zeros(P)) if f.penalty is None else (f.penalty.mean.ravel(), f.penalty.Q)
-        both = f.to_device(np.concatenate([mean, Q, x, np.zeros(5 * P + 1)]))
-        log = torch.empty((MOST_STEPS, LOGGED), dtype=torch.float64, device=f.device)
-        return cls(f=f, at=f._upload(x).at, known=both[: 2 * P], before=both[2 * P :], log=log)
+        start = f.vectors_at(x)[0]
+        room = np.zeros(5 * P + 1 + MOST_STEPS * LOGGED)
+        there = f.to_device(np.concatenate([start, mean, Q, x, room]))  # one copy for all
+        at, known, before, log = there.split([len(start), 2 * P, 6 * P + 1, MOST_STEPS * LOGGED])
+        return cls(f=f, at=at, known=known, before=before, log=log.view(MOST_STEPS, LOGGED))
 
     @property
     def bounds_curvature(self) -> bool:
