@@ -245,7 +245,8 @@ def small(table: Table) -> Table:
     rows = np.arange(0, len(table.y), max(1, len(table.y) // 3_000))
     frame = table.frame.iloc[rows].reset_index(drop=True)
     for name in table.factors:
-        frame[name] = pd.Categorical(frame[name].astype(str))
+        if isinstance(frame[name].dtype, pd.CategoricalDtype):
+            frame[name] = frame[name].cat.remove_unused_categories()
     return Table(frame, table.y[rows], table.factors, table.sigma)
 
 

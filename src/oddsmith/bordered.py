@@ -238,10 +238,10 @@ class BorderedFactor:
     @property
     def condition(self) -> float:
         """A bound of the condition number."""
-        H = self.H
-        largest = (
-            np.abs(H.A).sum(axis=1).max(initial=0.0) + np.abs(H.B).sum(axis=0).max(initial=0.0) + H.d.max(initial=0.0)
-        )
+        H, between = self.H, np.zeros(len(self.H.A))
+        for rows in H._chunks():
+            between += np.abs(H.B[rows]).sum(axis=0)
+        largest = np.abs(H.A).sum(axis=1).max(initial=0.0) + between.max(initial=0.0) + H.d.max(initial=0.0)
         smallest = self.smallest_eigenvalue
         return float(largest / smallest) if smallest > 0.0 else np.inf
 

@@ -109,7 +109,7 @@ class CollinearityWarning(OddsmithWarning):
 
 
 class FormatWarning(OddsmithWarning):
-    """Reports how text was interpreted: as numbers, dates or levels."""
+    """Reports how values were interpreted: text as numbers, dates or levels; whole numbers that float64 rounds."""
 
 
 class LevelsWarning(OddsmithWarning):

@@ -7,6 +7,7 @@ and ``1 − y``, and the slopes of those, all stable in both tails.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import isinf
 from typing import Protocol
 
 import numpy as np
@@ -56,6 +57,15 @@ class Link(Protocol):
 
 
 LINKS: Registry[Link] = Registry("link")
+
+
+def is_bounded(link: Link) -> bool:
+    """Whether the domain of a link ends somewhere.
+
+    >>> is_bounded(LINKS["probit"]), is_bounded(LINKS["log"])
+    (False, True)
+    """
+    return not (isinf(link.domain[0]) and isinf(link.domain[1]))
 
 
 class _Symmetric(ABC):

@@ -171,6 +171,13 @@ class SpdFactor:
     kept: npt.NDArray[np.bool_]
     scaled: Array | None = None
 
+    @classmethod
+    def known(cls, L: Array, d: Array, scaled: Array, eigenvalue_floor: float, condition: float) -> SpdFactor:
+        """Return the factor of a matrix of which no row depends on others, with what else is known of it."""
+        factor = cls(L, d, d > 0.0, scaled)
+        vars(factor).update(complete=True, eigenvalue_floor=eigenvalue_floor, condition=condition)
+        return factor
+
     @cached_property
     def complete(self) -> bool:
         """Whether no row was left out."""
@@ -229,9 +236,14 @@ class SpdFactor:
     @cached_property
     def eigenvalue_floor(self) -> float:
         """1 / trace(A⁻¹) on the kept rows: a lower bound of the smallest eigenvalue, at most n times too small."""
-        inverse, _ = dtrtri(self.L, lower=1)  # of the scaled matrix
-        inverse = np.tril(inverse) / self.d[self.kept]
+        inverse = self._inverse_root / (self.d if self.complete else self.d[self.kept])
         return float(1.0 / np.vdot(inverse, inverse)) if len(inverse) else 1.0
+
+    @cached_property
+    def _inverse_root(self) -> Array:
+        """L⁻¹, zero above the diagonal as L is."""
+        inverse: Array = dtrtri(self.L, lower=1)[0]
+        return inverse
 
     def _likely_smallest(self) -> float:
         """Return an upper estimate of the smallest eigenvalue, by a few Lanczos steps with A⁻¹."""
@@ -253,11 +265,14 @@ class SpdFactor:
 
     @cached_property
     def condition(self) -> float:
-        """An estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
+        """The condition number (in the 1-norm) of ``A`` scaled to unit diagonal; of large matrices an estimate."""
         if not self.kept.any():
             return 1.0
         R = np.tril(self.L) @ np.tril(self.L).T if self.scaled is None else self.scaled
         norm1 = float(np.abs(R).sum(axis=1).max())
+        if len(self.L) <= SMALL:
+            inverse = self._inverse_root.T @ self._inverse_root
+            return norm1 * float(np.abs(inverse).sum(axis=1).max())
         reciprocal, _ = dpocon(self.L, norm1, uplo="L")
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 

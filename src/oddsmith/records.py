@@ -98,8 +98,8 @@ class Certificate(Table):
     gradient_norm : float
         Norm of the gradient, with columns scaled to unit spread.
     condition : float
-        Condition number (in the 1-norm, estimated) of the Hessian scaled to unit diagonal, or of the curvature that
-        bounds it from below; NaN where neither is formed.
+        Condition number (in the 1-norm; of more than 64 weights an estimate) of the Hessian scaled to unit diagonal, or
+        of the curvature that bounds it from below; NaN where neither is formed.
     passes : int
         Passes over the whole data.
     rigorous : bool

@@ -178,7 +178,13 @@ def test_a_row_that_the_fit_left_out_is_to_be_removed_not_a_column(run: Any) -> 
     said = run("predict", "m.odds", "t.csv").err
     assert "Remove these rows, or fit with --missing indicator." in said and "--ignore" not in said
     said = run("fit", "t.csv", "-t", "y", "--missing", "indicator", "-o", "m.odds").err
-    assert "Remove these rows from the file, or use --missing drop, which leaves out every row" in said
+    assert "Drop these rows with --unlabelled drop, or (with every row that has a missing value) --missing drop" in said
+    assert (
+        run(
+            "fit", "t.csv", "-t", "y", "--unlabelled", "drop", "--missing", "indicator", "--prior", 1, "-o", "u.odds"
+        ).code
+        == 0
+    )
 
 
 def test_the_package_runs_as_a_module() -> None:

@@ -363,3 +363,23 @@ def test_warnings_of_a_design_point_at_the_line_that_called_fit() -> None:
             w for w in raised if issubclass(w.category, OddsmithWarning) and "'one' holds one level" in str(w.message)
         ]
         assert [w.filename for w in found] == [__file__]
+
+
+@pytest.mark.parametrize("missing", ["error", "indicator", "drop"])
+@pytest.mark.parametrize("library", ["pandas", "polars", "csv"])
+def test_rows_without_a_label_are_left_out_alone(missing, library, tmp_path):
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=80), [None if i % 9 == 0 else "ab"[int(rng.random() < 0.5)] for i in range(80)]
+    numbers = [None if missing == "indicator" and i % 7 == 0 else float(v) for i, v in enumerate(x)]
+    table = polars.DataFrame({"x": numbers, "z": rng.normal(size=80), "g": rng.choice(["u", "v"], 80), "y": labels})
+    whole = table.filter(polars.col("y").is_not_null())
+    data = {"pandas": table.to_pandas, "polars": lambda: table, "csv": lambda: tmp_path / "rows.csv"}[library]()
+    if library == "csv":
+        table.write_csv(data)
+    model = LogisticRegression(1.0, design=Design(missing=missing, unlabelled="drop"))
+    expected = LogisticRegression(1.0, design=Design(missing=missing)).fit(whole, "y")
+    np.testing.assert_allclose(model.fit(data, y="y").coef_, expected.coef_, rtol=1e-9)
+    assert model.n_rows_ == len(whole)
+    if missing != "drop" and library != "csv":
+        with pytest.raises(InvalidInputError, match=r"design=Design\(unlabelled='drop'\) leaves them out"):
+            LogisticRegression(design=Design(missing=missing)).fit(data, y="y")

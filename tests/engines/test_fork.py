@@ -11,7 +11,7 @@ import os, sys, threading, time, warnings
 import numpy as np
 import oddsmith
 from oddsmith.cached_property import cached_property
-from oddsmith.engines import memory
+from oddsmith.engines import blas_threads
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -42,7 +42,7 @@ def fit():
 LOCK = """
 taken, done = threading.Event(), threading.Event()
 def hold():
-    with memory._blas_lock:
+    with blas_threads._lock:
         taken.set()
         done.wait(60)
 thread = threading.Thread(target=hold, daemon=True)
@@ -68,10 +68,10 @@ done.set()
 """
 
 LIMIT = """
-before = [c.get_num_threads() for c in memory._blas_controller().lib_controllers if c.user_api == "blas"]
+before = [library.get_threads() for library in blas_threads.blas_libraries()]
 inside, done = threading.Event(), threading.Event()
 def hold():
-    with memory.one_blas_thread():
+    with blas_threads.one_blas_thread():
         inside.set()
         done.wait(60)
 thread = threading.Thread(target=hold, daemon=True)
@@ -79,7 +79,7 @@ thread.start()
 inside.wait()
 def work():
     fit()
-    after = [c.get_num_threads() for c in memory._blas_controller().lib_controllers if c.user_api == "blas"]
+    after = [library.get_threads() for library in blas_threads.blas_libraries()]
     if after != before:
         time.sleep(60)
 assert child_ends(work, 20.0), "the child keeps the limit of a fit in its parent"
@@ -115,19 +115,19 @@ for model in (oddsmith.LogisticRegression(prior=1.0), oddsmith.GaussianClassifie
     thread.join()
     assert here == there[0], f"{model!r} has other bits in a thread"
 # A limit that one thread set is lifted by another.
-limits = [c.get_num_threads() for c in memory._blas_controller().lib_controllers if c.user_api == "blas"]
+limits = [library.get_threads() for library in blas_threads.blas_libraries()]
 inside, done = threading.Event(), threading.Event()
 def hold():
-    with memory.one_blas_thread():
+    with blas_threads.one_blas_thread():
         inside.set()
         done.wait(60)
 thread = threading.Thread(target=hold)
-with memory.one_blas_thread():
+with blas_threads.one_blas_thread():
     thread.start()
     inside.wait()
 done.set()
 thread.join()
-assert limits == [c.get_num_threads() for c in memory._blas_controller().lib_controllers if c.user_api == "blas"]
+assert limits == [library.get_threads() for library in blas_threads.blas_libraries()]
 """
 
 SCRIPTS = {"locks": LOCK + CACHED + LIMIT, "loop": LOOP, "threads": THREAD}

@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,8 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.engines.memory import BLAS_ALONE_NUMBERS, _pool, parallel_map
+from oddsmith.engines.blas_threads import BLAS_ALONE_NUMBERS, BlasLibrary, _all_libraries, blas_libraries
+from oddsmith.engines.memory import _pool, parallel_map
 from oddsmith.statistics import Counts, Moments, MomentsParams
 
 
@@ -226,3 +228,13 @@ def test_bits_of_small_fits_do_not_depend_on_the_threads_of_blas(n: int, M: int,
             model = LogisticRegression(prior=1.0).fit(X, y)
             found.append((model.coef_.tobytes(), model.intercept_.tobytes(), model.certificate_.gap))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("find", [blas_libraries.__wrapped__, _all_libraries])
+def test_threads_of_blas_are_those_that_threadpoolctl_sees(find: Callable[[], tuple[BlasLibrary, ...]]) -> None:
+    with threadpool_limits(2, user_api="blas"):
+        libraries = find()
+        assert [library.get_threads() for library in libraries] == [2] * len(libraries) != []
+        for library in libraries:
+            library.set_threads(1)
+        assert blas_threads() == {1}

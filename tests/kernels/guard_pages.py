@@ -26,6 +26,7 @@ from oddsmith.kernels.native import (
     DenseProblem,
     EpochRows,
     Kernels,
+    LbfgsProblem,
     MomentsProblem,
     NewtonProblem,
     QuadraticProblem,
@@ -301,8 +302,9 @@ def moments(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         *(room.zeros(K, m), room.zeros(K), room.zeros(K, m)),
         *((None, room.zeros(G, m, m)) if full else (room.zeros(K, m), None)),
     )
-    print("moments", dtype, layout, f"n={n} m={m} K={K} G={G} full={full}", flush=True)
-    return "moments", problem
+    centred = not full and bool(rng.integers(2))
+    print("moments", dtype, layout, f"n={n} m={m} K={K} G={G} full={full} centred={centred}", flush=True)
+    return ("centred_moments", problem, int(rng.integers(2)), 0.99) if centred else ("moments", problem)
 
 
 def perceptron(kernels: Kernels, room: Room) -> tuple[Any, ...]:
@@ -356,7 +358,30 @@ def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     parts = (room.put(np.full(P, 2.0)), room.put(np.ones(P)), room.normal(P), room.normal(P), room.zeros(4 * steps))
     print("newton", dtype, layout, f"n={n} P={P} steps={steps}", flush=True)
     known = int(rng.integers(2))
-    return "newton", NewtonProblem(ctypes.pointer(problem), *parts, room.maybe(P - 1), known, steps, armijo=1e-4)
+    room.kept.append(problem)
+    last = {"diagonal": room.zeros(P), "step": room.zeros(P), "scaled": room.zeros(P, P), "lower": room.zeros(P, P)}
+    at_rows = ctypes.addressof(problem)
+    rough = int(rng.integers(2))
+    return "newton", NewtonProblem(at_rows, *parts, room.maybe(P - 1), known, steps, armijo=1e-4, rough=rough, **last)
+
+
+def lbfgs(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, C, P = room.rng, int(room.rng.choice([1, 3])), max(2, room.size(2, 8, 24))
+    dtype, layout = str(rng.choice(["float64", "float32"])), str(rng.choice(["C", "F", "part of F", "strided"]))
+    n, steps, slices = room.size(1, 8, 64, 128), int(rng.integers(1, 20)), int(rng.choice([1, 2, 5]))
+    x, row, column = room.rows(n, P - 1, dtype, layout)
+    rows = {"t": room.codes(n, C + 1), "s": room.weights(n), "offset": room.maybe(n * C), "C": C}
+    at = {"center": room.normal(P - 1), "inverse": room.maybe(P - 1), "W": room.zeros(C * (P - 1)), "b": room.zeros(C)}
+    problem = DenseProblem(x, KINDS[dtype], n, P - 1, row, column, n, n, **rows, **at, g=room.zeros(C * P))
+    mixed = room.put(np.eye(C)) if C > 1 else None
+    parts = {"T": mixed, "unit": room.put(np.full(P, 2.0)), "prior": room.put(np.ones(P)), "mean": room.normal(C, P)}
+    parts |= {"vectors": mixed, "diagonal": room.put(np.full((C, P), 0.2 * n + 1.0)), "measure": room.maybe(P)}
+    parts |= {"free": room.put(np.ones(P)), "w": room.zeros(C * P), "trace": room.zeros(5 * steps + 5)}
+    rules = {"memory": 3, "steps": steps, "few": 4, "near": 1e-12, "patience": 30.0, "armijo": 1e-4}
+    more = {"smallest": 1e-9, "halvings": 9.0, "rounding": 1e-15, "distances": room.zeros(steps + 1)}
+    room.kept.append(problem)
+    print("lbfgs", dtype, layout, f"n={n} P={P} C={C} steps={steps} slices={slices}", flush=True)
+    return "lbfgs", LbfgsProblem(rows=ctypes.pointer(problem), slices=slices, **parts, **rules, **more)
 
 
 def column_arrays(room: Room, n: int, count: int) -> dict[str, Any]:
@@ -423,6 +448,7 @@ PROBLEMS = (
     sgd,
     function,
     newton,
+    lbfgs,
     *DESCENTS,
 )
 

@@ -13,6 +13,7 @@ from tests.kernels.kernel_cases import LEVELS, laid_out
 from oddsmith.block import Block
 from oddsmith.kernels import native
 from oddsmith.kernels.newton import NewtonSteps, NewtonSums, newton_steps
+from oddsmith.numerics import factor_spd
 
 RATIOS = (0.15, 0.75)
 
@@ -97,6 +98,38 @@ def test_steps_are_those_of_the_transcription(level: str, table: dict[str, Any])
         assert np.sqrt(step @ found.sums.gradient) == pytest.approx(decrement, rel=1e-5, abs=1e-9)
         if len(trace) < 8:  # it ended because the next decrement is as small as asked
             assert decrement < 1e-7
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=30, deadline=None)
+@given(tables())
+def test_the_last_factor_is_that_of_lapack(level: str, table: dict[str, Any]) -> None:
+    end = run(level, table)
+    if (sums := end.sums) is None:
+        return
+    expected = factor_spd(sums.hessian, tol=0.0)
+    found, delta = end.factor, table["prior"][1]
+    assert found is not None and found.complete and found.scaled is not None
+    np.testing.assert_allclose(found.L, expected.L, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(found.scaled, expected.scaled, rtol=1e-13)
+    np.testing.assert_allclose(found.d, expected.d, rtol=1e-14)
+    np.testing.assert_allclose(end.next_step, expected.solve(sums.gradient), rtol=1e-9, atol=1e-20)
+    assert found.eigenvalue_floor == pytest.approx(expected.eigenvalue_floor, rel=1e-10)
+    assert found.condition == pytest.approx(expected.condition, rel=1e-10)
+    assert end.penalty == pytest.approx(0.5 * float(table["prior"][0] @ (end.w - delta) ** 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=30, deadline=None)
+@given(tables())
+def test_rough_steps_end_at_the_same_point(level: str, table: dict[str, Any]) -> None:
+    plain, found = run(level, table), run(level, table, rough=True)
+    np.testing.assert_allclose(found.trace[:1, :3], plain.trace[:1, :3], rtol=1e-12)  # value and gradient are not rough
+    np.testing.assert_allclose(found.trace[:1, 3], plain.trace[:1, 3], rtol=1e-3)
+    if plain.sums is None or found.sums is None or len(plain.trace) == 8 or len(found.trace) == 8:
+        return
+    np.testing.assert_allclose(found.w, plain.w, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(found.sums.hessian, plain.sums.hessian, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("level", LEVELS)

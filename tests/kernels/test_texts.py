@@ -16,7 +16,7 @@ from oddsmith.design.frame import code, text_buffers
 from oddsmith.engines.files.plain_text import read_plain
 from oddsmith.engines.files.schemas import CODES
 from oddsmith.kernels import native
-from oddsmith.kernels.texts import count_lines, encode_texts
+from oddsmith.kernels.texts import count_codes, count_lines, encode_texts, recode
 
 TEXTS = st.one_of(
     st.sampled_from(["", "a", "b", "a\0", "abcdefgh", "abcdefghi", "abcdefghj", "é", "x" * 40]), st.text(max_size=12)
@@ -149,3 +149,21 @@ def test_without_kernels_arrow_reads() -> None:
     with native.using(native.REFERENCE):
         assert read_plain(b"1\n", ",", ["x"], {"x": pa.int64()}) is None
         assert code(pa.array(["b", None, "b"])).codes.tolist() == [0, -1, 0]
+
+
+@pytest.mark.parametrize("level", native.available())
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("levels", [1, 40, 100])
+def test_codes_are_counted_and_recoded_as_by_numpy(level: str, dtype: type, levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    codes = rng.integers(-1, levels, 1003).astype(dtype)
+    place = rng.permutation(levels).astype(np.int32)
+    with native.using(level):
+        assert count_codes(codes, levels).tolist() == np.bincount(codes.astype(int) + 1, minlength=levels + 1).tolist()
+        for width in (np.int8, np.int16, np.int32):
+            found = np.empty(1003, dtype=width)
+            recode(np.abs(codes), place.repeat(2)[: levels + 1], found)
+            assert found.tolist() == place.repeat(2)[: levels + 1][np.abs(codes)].tolist()
+    if level != "reference" and dtype != np.int64:
+        with native.using(level), pytest.raises(ValueError, match="count"):
+            count_codes(np.array([0, levels], dtype=dtype), levels)

@@ -52,7 +52,8 @@ FITS: dict[str, Callable[[Any], LogisticRegression]] = {
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_a_fit_is_the_same_without_the_kernel(name: str, taken: list[int]) -> None:
+def test_a_fit_is_the_same_without_the_kernel(name: str, taken: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    set_policy(monkeypatch, rough_weights=1000)  # every Hessian in double precision
     found = FITS[name](Newton())
     assert taken[0] >= 2
     taken.clear()
@@ -65,6 +66,23 @@ def test_a_fit_is_the_same_without_the_kernel(name: str, taken: list[int]) -> No
     norms = found.trace_.gradient_norm, expected.trace_.gradient_norm
     np.testing.assert_allclose(*norms, rtol=1e-3, atol=1e-8)
     assert found.certificate_.passes == expected.certificate_.passes and found.certificate_.converged
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("M", [9, 30, 60])
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_fit_ends_the_same_with_hessians_in_single_precision(M: int, scale: float, alike: bool) -> None:
+    """Columns may have any units, and nearly depend on each other."""
+    X, y = rows(300, M)
+    X[:, 1] = X[:, 0] + 1e-5 * X[:, 1] if alike else 1e30 * X[:, 1]
+    found, expected = (LogisticRegression(scale, solver=s).fit(X, y) for s in (Newton(), Newton(fused=False)))
+    deviations = X.std(axis=0)
+    np.testing.assert_allclose(found.coef_ * deviations, expected.coef_ * deviations, rtol=1e-9, atol=1e-9)
+    assert found.certificate_.converged and found.certificate_.gap < 1e-12
+    np.testing.assert_allclose(found._learned.hessian, expected._learned.hessian, rtol=1e-7, atol=1e-9)
+    least = min(len(found.trace_), len(expected.trace_))
+    np.testing.assert_allclose(found.trace_.objective[:least], expected.trace_.objective[:least], rtol=1e-4)
+    assert abs(len(found.trace_) - len(expected.trace_)) <= 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.policies import set_policy
 
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
-from oddsmith.errors import InvalidInputError, SeparationWarning
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
 from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_class_levels, separation
 from oddsmith.likelihood.column_descent import TwoClassDescent
 from oddsmith.likelihood.fitted_state import FittedState
@@ -220,6 +220,17 @@ def test_messages_name_eight_columns_and_count_the_others() -> None:
 @pytest.mark.parametrize(("n_iter", "words"), [(99, "More iterations would not help"), (100, "Raise max_iter=100")])
 def test_a_fit_that_stops_early_says_what_to_try(n_iter: int, words: str) -> None:
     assert messages.remedy("newton", 100, n_iter).startswith(words)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_columns_that_rounding_makes_dependent_are_named(K: int) -> None:
+    rng = np.random.default_rng(0)
+    x, other = rng.normal(size=(2, 300))
+    y = (x + rng.normal(size=300) > 0).astype(int) + (K - 2) * (rng.normal(size=300) > 0.5)
+    X = np.column_stack([other, 1e7 * x, 1e7 * x])
+    with pytest.warns(ConvergenceWarning, match=r"Columns 'x1', 'x2' are linear combinations of each other"):
+        LogisticRegression(1.0).fit(X, y)
+    assert LogisticRegression(1.0).fit(X[:, :2], y).certificate_.converged
 
 
 @pytest.mark.parametrize("K", [2, 3])

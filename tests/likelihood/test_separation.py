@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, sparse
 
-from oddsmith import detect_separation
-from oddsmith.errors import InvalidInputError
+from oddsmith import LogisticRegression, detect_separation
+from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.likelihood import separation as module
 from oddsmith.likelihood.messages import separation_message
+from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.separation_search import _unseen
 
 
@@ -314,3 +315,43 @@ def test_what_no_row_shows_are_constants_and_combinations_of_other_columns() -> 
     assert np.abs((rows - rows[0]) @ hidden.T).max() < 1e-12
     assert np.linalg.matrix_rank(hidden) == 2
     assert _unseen(rows[:, :1]).shape == (0, 1)
+
+
+def softmax_problem(n: int, columns: int, K: int, *, ambiguous: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of well separated classes; ``ambiguous``: two equal rows are of different classes."""
+    rng, t = np.random.default_rng(0), np.arange(n) % K
+    X = rng.normal(size=(n, columns)) + rng.normal(size=(K, columns))[t]
+    if ambiguous:
+        X[1] = X[0]
+    return X, t
+
+
+def test_many_separated_classes_take_one_hessian_more(monkeypatch):
+    # 13 classes of 200 columns took 22 Hessians of 2,412 weights.
+    hessians = []
+    evaluate = FoldObjective.evaluate
+
+    def counting(self, w, order=1, **how):
+        hessians.append(order == 2)
+        return evaluate(self, w, order=order, **how)
+
+    monkeypatch.setattr(FoldObjective, "evaluate", counting)
+    X, t = softmax_problem(600, 60, 13, ambiguous=False)
+    with pytest.warns(SeparationWarning, match="completely separated"):
+        model = LogisticRegression().fit(X, t)
+    assert sum(hessians) <= 9
+    assert model.predict_proba(X)[np.arange(len(t)), t].min() > 1.0 - 2e-6
+    assert not model.certificate_.optimum_exists
+    assert model.summary().std_error.min() > 100.0
+
+
+def test_many_quasi_separated_classes_need_no_program_of_all_classes(monkeypatch):
+    # 13 classes of 50 columns took 46 seconds, of 200 columns minutes.
+    solved = []
+    program = module._linear_program
+    monkeypatch.setattr(module, "_linear_program", lambda Z, t, K: (solved.append(K), program(Z, t, K))[1])
+    X, t = softmax_problem(600, 60, 13, ambiguous=True)
+    with pytest.warns(SeparationWarning, match="quasi-completely separated"):
+        model = LogisticRegression().fit(X, t)
+    assert set(solved) == {2}
+    assert np.allclose(model.predict_proba(X[:1])[0, :2], 0.5, atol=1e-3)

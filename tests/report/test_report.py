@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.utils import get_tags
 from tests.report.reading import Page, check_harmless, without_time
@@ -270,6 +270,7 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=False) | st.sampled_from([0.0
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=30))
+@example([1e308, -7.976931348623158e307])
 def test_any_numbers_can_be_described_and_drawn(values: list[float]) -> None:
     table = pd.DataFrame({"a": values, "b": pd.to_datetime(["2024-02-29"] * len(values)), "c": [None] * len(values)})
     page = Page(_columns(read_frame(table)))

@@ -31,15 +31,26 @@ EDGES: list[Row] = [
         *("L-BFGS 5,000", "truncated Newton 5,000"),
     ),
     ({"n_rows": 5000, "storage": "table", "elements": 4e4}, "n_columns", 399, 400, "Newton 5,000", "L-BFGS 5,000"),
+    # A kernel runs L-BFGS on dense rows: from 21 weights on, and 2 million products, up to 10 million numbers.
+    ({"n_rows": 8000}, "n_columns", 19, 20, "Newton 8,000", "L-BFGS 8,000"),
+    ({"n_columns": 39}, "n_rows", 1250, 1251, "Newton 1,250", "L-BFGS 1,251"),
+    ({"n_columns": 3000}, "n_rows", 3333, 3334, "L-BFGS 3,333", "truncated Newton 3,334"),
     # Few rows of many columns are combined: up to 400, with two columns for each row, and 10 million products.
-    ({"n_columns": 3000}, "n_rows", 400, 401, "Newton in the row space 400", "truncated Newton 401"),
-    ({"n_rows": 200, "n_classes": 3}, "n_columns", 399, 400, "L-BFGS 200", "Newton in the row space 200"),
-    ({"n_rows": 50}, "n_columns", 446, 447, "Newton 50", "Newton in the row space 50"),
+    ({"n_columns": 30_000}, "n_rows", 400, 401, "Newton in the row space 400", "truncated Newton 401"),
+    (
+        {"n_rows": 200, "n_classes": 3, "elements": 2e7},
+        "n_columns",
+        399,
+        400,
+        "L-BFGS 200",
+        "Newton in the row space 200",
+    ),
+    ({"n_rows": 50, "elements": 2e7}, "n_columns", 446, 447, "Newton 50", "Newton in the row space 50"),
     # A Hessian costs several gradients: from 41 weights on, and 10 million products.
-    ({"n_rows": 8000, "has_offset": True}, "n_columns", 39, 40, "Newton 8,000", "L-BFGS 8,000 → Newton 8,000"),
-    ({"n_columns": 49}, "n_rows", 4000, 4001, "Newton 4,000", "L-BFGS 4,001 → Newton 4,001"),
+    ({"n_rows": 8000, "storage": "lazy"}, "n_columns", 39, 40, "Newton 8,000", "L-BFGS 8,000 → Newton 8,000"),
+    ({"n_columns": 49, "storage": "lazy"}, "n_rows", 4000, 4001, "Newton 4,000", "L-BFGS 4,001 → Newton 4,001"),
     # … or more than the fit: from 20 million products on gradients end it.
-    ({"n_columns": 99}, "n_rows", 1999, 2000, "L-BFGS 1,999 → Newton 1,999", "L-BFGS 2,000"),
+    ({"n_columns": 99, "storage": "lazy"}, "n_rows", 1999, 2000, "L-BFGS 1,999 → Newton 1,999", "L-BFGS 2,000"),
     # … and from 200 million on the Hessian is left out.
     ({"n_columns": 99, "has_offset": True}, "n_rows", 19_999, 20_000, "L-BFGS 19,999", "L-BFGS 20,000"),
     # Without a prior, four rows for each weight.
@@ -57,11 +68,11 @@ EDGES: list[Row] = [
     ),
     (
         *({"n_columns": 10, "n_classes": 3}, "n_rows", 4999, 5000),
-        *("Newton 4,999", "Newton 625 → L-BFGS 5,000 → Newton 5,000"),
+        *("L-BFGS 4,999", "Newton 625 → L-BFGS 5,000 → Newton 5,000"),
     ),
     (
-        *({"n_columns": 39, "n_classes": 3}, "n_rows", 7999, 8000),
-        *("L-BFGS 7,999", "Newton 1,000 → L-BFGS 8,000 → Newton 8,000"),
+        *({"n_columns": 39, "n_classes": 3}, "n_rows", 11_999, 12_000),
+        *("L-BFGS 11,999", "Newton 1,500 → L-BFGS 12,000 → Newton 12,000"),
     ),
     # Ten drawn rows for each weight.
     (
@@ -133,10 +144,12 @@ FLIGHTS = {"n_rows": 327_346, "n_columns": 4160, "storage": "table", "elements":
 COSTS: list[tuple[dict[str, Any], float, list[float], float, float]] = [
     ({"n_rows": 569, "n_columns": 30}, 7, [7], 2.313, 0.03075),
     ({"n_rows": 4000, "n_columns": 99, "has_prior": False}, 20, [18, 2], 15.2, 0.32),
-    ({"n_rows": 4000, "n_columns": 99}, 26, [25], 10.75, 0.32),
-    ({"n_rows": 4000, "n_columns": 99, "n_classes": 4}, 25, [25], 9.168, 0.0288),
-    ({"n_rows": 3000, "n_columns": 400}, 25, [25], 14.66, 0.0385),
-    ({"n_rows": 100, "n_columns": 2000}, 4, [3], 3.11, 0.512),
+    ({"n_rows": 4000, "n_columns": 99}, 17, [16], 3.714, 0.32),
+    ({"n_rows": 4000, "n_columns": 99, "n_classes": 4}, 24, [24], 3.971, 0.0288),
+    ({"n_rows": 3000, "n_columns": 400}, 28, [28], 4.5, 0.0385),
+    ({"n_rows": 4000, "n_columns": 99, "storage": "lazy"}, 26, [25], 10.75, 0.32),
+    ({"n_rows": 100, "n_columns": 2000}, 85, [85], 4.825, 0.1921),
+    ({"n_rows": 100, "n_columns": 2000, "elements": 2e7}, 4, [3], 22.12, 0.512),
     ({"n_rows": 20_000, "n_columns": 10, "link": "probit", "has_prior": False}, 7, [7], 38.35, 0.003872),
     ({"n_rows": 100_000, "n_columns": 10}, 6, [6, 5, 3, 1], 9.37, 1.004),
     ({"n_rows": 1_000_000, "n_columns": 20}, 3, [6, 1, 3], 36.0, 9.538),

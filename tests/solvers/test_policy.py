@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,11 +21,13 @@ from tests.solvers.test_traces import EXPECTED
 from tests.solvers.traces import FITS
 from tests.traces import trace
 
+from oddsmith import GaussianPrior
 from oddsmith.engines import MemorySource
 from oddsmith.errors import UnavailableError
-from oddsmith.likelihood import coordinates
+from oddsmith.likelihood import class_blocks, coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.likelihood.fused_lbfgs import slice_count
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -46,6 +49,7 @@ from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
 from oddsmith.solvers.line_search import backtrack, line_search
 from oddsmith.solvers.plan import Facts, plan, plan_sparse
 from oddsmith.solvers.policy import POLICY, Policy
+from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 from oddsmith.solvers.subsampled import start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
@@ -56,6 +60,7 @@ def at(value: float = 1.0, gradient: Any = (1.0,), hessian: Any = None, w: Any =
     return ObjectiveValue(w=where, value=value, log_likelihood=0.0, gradient=g, hessian=hessian)
 
 
+COLUMNS = KroneckerSumPreconditioner(np.eye(1), np.zeros(2))
 UNIT = SimpleNamespace(solve=lambda g: g + 0.0, norm=lambda g: float(np.linalg.norm(g)), smallest_eigenvalue=1.0)
 
 
@@ -90,6 +95,15 @@ def steps_taken(M: int, size: float) -> int:
     return 0 if steps is None else len(steps.trace)
 
 
+def is_rough(M: float) -> bool:
+    """Return whether the first Hessians of Newton steps in a kernel may be in single precision."""
+    source = MemorySource(np.random.default_rng(0).normal(size=(90, int(M))), (np.arange(90) % 2).astype(np.int32), 2)
+    found = make_objective(problem(source, GaussianPrior(1.0), np.array([45.0, 45.0]), reference=0))[0]
+    with patch("oddsmith.likelihood.fused_newton.newton_steps", return_value=None) as asked:
+        found.newton_steps(np.zeros(int(M) + 1), 8, 1e-9)
+    return bool(asked.call_args.kwargs["rough"])
+
+
 def is_moved(center: float) -> bool:
     x = np.tile([-1.0, 1.0], 50) + center
     return bool(objective(100, 1, sparse.csr_array(x[:, None])).center[0] == 0.0)
@@ -98,6 +112,24 @@ def is_moved(center: float) -> bool:
 def eliminates(levels: int, M: int, prior: Any) -> bool:
     form = SimpleNamespace(products=False, factors=[(0, levels), (levels, levels + 2)])
     return eliminated_columns(SimpleNamespace(source=SimpleNamespace(form=form), K=2, M=M, prior=prior)) is not None  # type: ignore[arg-type]
+
+
+def eliminates_classes(levels: float) -> bool:
+    """Whether the levels of a factor are eliminated for three classes, beside a thousand other columns."""
+    n = int(levels)
+    form = SimpleNamespace(factors=[(0, n)])
+    source = object.__new__(FormSource)
+    object.__setattr__(source, "shown", form)
+    stub: Any = SimpleNamespace(source=source, shape=(2, n + 1000), whitening=None, penalty=None, T=np.eye(2))
+    return class_blocks._columns(stub) is not None
+
+
+class FormSource(MemorySource):
+    """A source of a form without rows."""
+
+    @property
+    def form(self) -> Any:
+        return self.shown  # type: ignore[attr-defined]
 
 
 FAR: Any = SimpleNamespace(solve=lambda g: g + 0.0, norm=lambda g: 9.0)
@@ -313,7 +345,7 @@ def gradients_before_hessian(_: float) -> int:
         if order > 1:
             raise StoppedError
         seen.append(order)
-        return at(1e3 - len(seen), [1e-3 * 0.99 ** len(seen), 0.0])
+        return at(1e9 - 1e6 * len(seen), [1e3 * 0.88 ** len(seen), 0.0])
 
     stub: Any = SimpleNamespace(evaluate=evaluate, size=100_000, shape=(1, 2), passes=0)
     stub.column_curvature = lambda: (np.eye(1), np.zeros(2))
@@ -364,6 +396,14 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "bound_residual": (lambda size: products_of_bound(np.arange(1.0, size + 1.0)), {40: 20, 60: 24, 80: 28, 100: 31}),
     "bound_products": (lambda size: products_of_bound(np.geomspace(1.0, 1e12, int(size))), {1200: 500}),
     "diagonal_iterations": (gradients_before_hessian, {0: 101}),
+    "column_stall": (lambda size: diagonal_lbfgs._stall(COLUMNS, int(size))[0], {9: 10}),
+    "column_patience": (lambda size: diagonal_lbfgs._stall(COLUMNS, int(size))[1], {100: 60, 400: 120.0, 1000: 150}),
+    "diagonal_stall": (lambda size: diagonal_lbfgs._stall(UNIT, int(size))[0], {9: 4}),  # type: ignore[arg-type]
+    "diagonal_patience": (lambda size: diagonal_lbfgs._stall(UNIT, int(size))[1], {9: 30, 400: 40.0}),  # type: ignore[arg-type]
+    "diagonal_near": (
+        lambda g: diagonal_lbfgs._newton_distance(UNIT)(at(1.0, [g])),  # type: ignore[arg-type]
+        {0.9e-5: close_to(0.9), 2e-5: close_to(2.0)},
+    ),
     "cg_products": (products, {1e-9: 250}),
     "far_factor": (lambda mean: _is_far(np.tile([-1.0, 1.0], 9) + mean), {990.0: False, 1010.0: True}),
     "sample_iterations": (sample_search, {0: 42}),
@@ -373,6 +413,13 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
         lambda needed: mixed_precision._goal(SimpleNamespace(needed=lambda e: needed), 0.1, at()),  # type: ignore[arg-type]
         {1.0: close_to(0.2), 0.4: close_to(0.1)},
     ),
+    "stalled_newton_products": (
+        lambda n: type(plan(Facts(n_rows=int(n), n_columns=99), MACHINE).solver.then).__name__,
+        {1500: "Newton", 1501: "NoneType"},
+    ),
+    "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {2000: 1, 2001: 8}),
+    "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
+    "rough_weights": (is_rough, {7: False, 8: True}),
     "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),
     "newton_digits": (lambda d: newton.Newton()._ends([1.0, d], 1.0, 1e-3, 9), {0.98e-5: True, 1.1e-5: False}),
     "separated_ratios": (
@@ -386,7 +433,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "same_activation": (last_step, {0.9e-9: True, 1.1e-9: False}),
     "diagonal_trust": (predicted, {0.09: False, 0.11: True, 9.5: True, 10.5: False}),
     "prior_margin": (
-        lambda g: round(diagonal_lbfgs._prior_distance(np.array([0.0, 4.0]), 1e-2)(at(1.0, [9.0, g])), 3),
+        lambda g: round(diagonal_lbfgs._prior_distance(np.array([0.0, 4.0]), 1e-2, UNIT)(at(1.0, [9.0, g])), 3),
         {1.0: 11180.34},
     ),
     "noisy_rows_per_weight": (is_shrunk, {39: True, 41: False}),
@@ -394,6 +441,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "batch_gradient": (gradient_is_alike, {7.9: True, 8.1: False}),
     "batch_curvature": (curvature_is_alike, {0.24: False, 0.26: True, 3.9: True, 4.1: False}),
     "certificate_margin": (gap_distance, {0: [close_to(0.22360680), close_to(0.5)]}),
+    "class_products": (eliminates_classes, {1499: True, 1501: False}),
     "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
     "table_steps": (gradients_of_table, {0: 6}),
     "table_room": (lambda levels: table_objective(20_000, int(levels))._crosses, {1690: False, 1710: True}),
@@ -432,9 +480,6 @@ TRACES = {
     "full_iterations": ("one Hessian, too many gradients",),
     "coordinate_rows": ("two subsamples",),
     "sampling_error": ("two subsamples of many columns",),
-    "diagonal_stall": ("many columns, correlated",),
-    "diagonal_patience": ("many columns, correlated", "many columns, Hessian not formed, correlated"),
-    "diagonal_near": ("many columns, correlated",),
     "near_objective": ("sparse rows, wide prior",),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}

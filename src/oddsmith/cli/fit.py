@@ -37,6 +37,7 @@ def fit(
     class_weight: options.ClassWeight = None,
     missing: options.Missing = None,
     unseen: options.Unseen = None,
+    unlabelled: options.Unlabelled = None,
     ignore: options.Ignore = None,
     report: Annotated[str | None, options.option("Also write a report, an HTML page.", metavar="FILE")] = None,
     memory: options.Memory = None,
@@ -60,7 +61,7 @@ def fit(
     from oddsmith.engines.files.dialect import TextDialect
 
     policies = {"basis": basis, "prior": prior, "formula": formula, "missing": missing, "unseen": unseen}
-    spec = ModelSpec(model=model, class_weight=class_weight, **policies)
+    spec = ModelSpec(model=model, class_weight=class_weight, unlabelled=unlabelled, **policies)
     estimator = spec.build()
     for path in (output, report):
         check_output(path, *data)

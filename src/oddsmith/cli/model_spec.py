@@ -22,7 +22,7 @@ SCALED = "standardize(center=False)"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model as text: the values of --model, --basis, --prior, --formula, --missing, --unseen and --class-weight."""
+    """A model as text: the values of --model, --basis, --prior, --formula, --missing, --unseen and so on."""
 
     model: str
     basis: str | None = None
@@ -30,6 +30,7 @@ class ModelSpec:
     formula: str | None = None
     missing: str | None = None
     unseen: str | None = None
+    unlabelled: str | None = None
     class_weight: str | None = None
 
     def arguments(self) -> list[str]:
@@ -58,7 +59,7 @@ class ModelSpec:
         from oddsmith.design.table import Design
 
         name, takes = read_call(self.model, "model")[0], self._parameters()
-        texts = {"formula": self.formula, "missing": self.missing, "unseen": self.unseen}
+        texts = {name: getattr(self, name) for name in ("formula", "missing", "unseen", "unlabelled")}
         policies = {key: text for key, text in texts.items() if text is not None}
         given: dict[str, Any] = {} if self.basis is None else {"basis": read_basis(self.basis)}
         if self.prior is not None:

@@ -53,6 +53,8 @@ _MISSING = "Missing values: error (default), drop (fit without these rows) or in
 Missing = Annotated[str | None, option(_MISSING)]
 _UNSEEN = "Levels that did not occur in the fit: error (default), or reference (treat as the reference level)."
 Unseen = Annotated[str | None, option(_UNSEEN)]
+_UNLABELLED = "Rows without a label: error (default), or drop (leave them out, as --missing drop also does)."
+Unlabelled = Annotated[str | None, option(_UNLABELLED)]
 _IGNORE = "A column to exclude, such as an ID; repeat the option for more columns."
 Ignore = Annotated[list[str] | None, option(_IGNORE, "--ignore", metavar="COLUMN")]
 _TABLE = (

@@ -66,7 +66,8 @@ def note(text: str) -> None:
 
 
 IN_PYTHON = {
-    r"(?:design=)?(?:oddsmith\.)?Design\((missing|unseen)='(\w+)'\)|\b(missing|unseen)='(\w+)'": r"--\1\3 \2\4",
+    r"(?:design=)?(?:oddsmith\.)?Design\((missing|unseen|unlabelled)='(\w+)'\)": r"--\1 \2",
+    r"\b(missing|unseen)='(\w+)'": r"--\1 \2",
     r"prior=JeffreysPrior\(\)": "--prior jeffreys",
     r"basis=Standardize\(\)": "--basis standardize",
     r"a GaussianPrior\b": "--prior 1.0",

@@ -114,7 +114,7 @@ def _fit_whole(
         table = columns.read(data)
         check_columns(table, target, data.name, spec.formula)
         with data.locating():
-            table, rows = _with_target(table, target, spec.missing)
+            table, rows = _with_target(table, target, drop="drop" in (spec.missing, spec.unlabelled))
         update(f"fitting {spec.model} to {table.num_rows:,} rows")
         table, given = columns.split_weights(table)
         with data.locating(rows):
@@ -126,17 +126,17 @@ def _fit_whole(
     return int(table.num_rows)
 
 
-def _with_target(table: pa.Table, target: str | None, missing: str | None) -> tuple[pa.Table, list[int] | None]:
+def _with_target(table: pa.Table, target: str | None, *, drop: bool) -> tuple[pa.Table, list[int] | None]:
     """Return the rows that have a class, and their numbers if some are dropped; refuse others without that policy."""
     if target is None or not table[target].null_count:
         return table, None
     there, count = table[target].is_valid(), table[target].null_count
-    if missing != "drop":
+    if not drop:
         first = there.index(False).as_py()
         raise InvalidInputError(
             f"Column {target!r}, the target, is missing in {count} of {table.num_rows} rows, the first in row {first}. "
-            "Remove these rows from the file, or use --missing drop, which leaves out every row with a missing label "
-            "or value. A query can select rows: 'shop.db::SELECT * FROM orders WHERE late IS NOT NULL'.",
+            "Drop these rows with --unlabelled drop, or (with every row that has a missing value) --missing drop. "
+            "A query can select rows: 'shop.db::SELECT * FROM orders WHERE late IS NOT NULL'.",
             row=first,
         )
     return table.filter(there), there.combine_chunks().to_numpy(zero_copy_only=False).nonzero()[0].tolist()

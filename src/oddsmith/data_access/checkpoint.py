@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -21,19 +19,23 @@ _CURRENT: ContextVar[tuple[BaseEstimator, list[Journal]] | None] = ContextVar("r
 """The model of a fit in progress, and the journals that were opened for it."""
 
 
-@contextmanager
-def checkpointed(model: BaseEstimator) -> Iterator[None]:
-    """Surround a fit: its journals are marked as finished when it succeeds, and closed in any case."""
-    journals: list[Journal] = []
-    token = _CURRENT.set((model, journals))
-    try:
-        yield
-        for journal in journals:
-            journal.finish()
-    finally:
-        _CURRENT.reset(token)
-        for journal in journals:
-            journal.close()
+class checkpointed:  # noqa: N801
+    """The context of a fit: its journals are marked as finished when it succeeds, and closed in any case."""
+
+    def __init__(self, model: BaseEstimator) -> None:
+        self.model, self.journals = model, list[Journal]() if TYPE_CHECKING else []
+
+    def __enter__(self) -> None:
+        self.token = _CURRENT.set((self.model, self.journals))
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        try:
+            for journal in self.journals if kind is None else ():
+                journal.finish()
+        finally:
+            _CURRENT.reset(self.token)
+            for journal in self.journals:
+                journal.close()
 
 
 def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Roles) -> Parts:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from oddsmith.block import Block
+from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles
 from oddsmith.design.frame import KINDS, type_name
 from oddsmith.design.table import SPLIT_ELEMENTS, Design
-from oddsmith.engines import MemorySource, PartedSource
+from oddsmith.engines import MemorySource, PartedSource, Piece
 from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
+from oddsmith.errors import OddsmithError
 from oddsmith.rows import SplitRows
 from oddsmith.rows.split import join_rows
 
@@ -76,6 +78,39 @@ def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
 
 def _fit_into_memory(files: FileParts, n_rows: int, row_bytes: int) -> bool:
     return n_rows * (row_bytes + LABEL_BYTES) <= SHARE * files.memory
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """A plain CSV file as one table, and its summary: the rows are in memory once."""
+
+    piece: Piece
+    summary: DataSummary
+
+    @classmethod
+    def read(cls, parts: Wrapped, roles: Roles, design: Design | None) -> WholeTable | None:
+        """Return the table; None if it must be read in pieces: what is not plain, and errors to place."""
+        from oddsmith.engines.files import FileParts
+
+        files = parts.parts
+        if not isinstance(files, FileParts) or len(files.files) > 1:
+            return None
+        table = files.read_whole()
+        if table is None:
+            return None
+        try:
+            piece = Piece(table)
+            return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)))
+        except OddsmithError:  # read again, it names the place
+            return None
+
+    def encoded(self, encode: BlockEncoder) -> MemorySource | None:
+        """Return the rows as a source; None if some cannot be encoded."""
+        try:
+            block = replace(encode, compact=False)(self.piece)
+        except OddsmithError:
+            return None
+        return MemorySource(block.Phi, block.t, len(encode.classes), block.s, offset=block.offset)
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.checkpoint import with_journal
-from oddsmith.data_access.collected_rows import collect, collects, will_collect
+from oddsmith.data_access.collected_rows import WholeTable, collect, collects, will_collect
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import learn_class_weight
@@ -23,6 +23,7 @@ from oddsmith.design.formula import read_formula
 from oddsmith.design.inputs import feature_names, learned_design
 from oddsmith.design.table import Design
 from oddsmith.design.text_columns import describe, find_formats, keep_formats
+from oddsmith.design.whole_numbers import warn_of_rounding
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
 from oddsmith.engines.base import S
 from oddsmith.engines.files import FileParts
@@ -126,7 +127,9 @@ def read_stream(
         parts = _read_codes(parts, roles)
     seed = vars(model).get("seed") or 0
     whole = split and will_collect(parts, wanted, len(roles.features or ()))
-    summary = _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
+    shown = isinstance(parts.engine, PassCounter) and parts.engine.progress
+    table = WholeTable.read(parts, roles, wanted if reset else None) if whole and not shown else None
+    summary = table.summary if table else _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
         inputs.check_two_classes(summary.classes)
@@ -146,7 +149,7 @@ def read_stream(
     encode = replace(encode, split=form is not None)
     if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
         del summary  # and its sample
-        rows = collect(parts, encode, len(classes))
+        rows = (table and table.encoded(encode)) or collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out()
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
     if draw and whole:  # after all there must be a sample
@@ -270,6 +273,7 @@ def _learn(
     """Store the columns and design on the model, and return the design if it needs one."""
     for name in ("design_", "feature_names_in_"):
         model.__dict__.pop(name, None)
+    warn_of_rounding(summary.rounded)
     if roles.features is None:
         model.n_features_in_ = summary.columns
         return None

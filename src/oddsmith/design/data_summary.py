@@ -17,9 +17,10 @@ from oddsmith.design import inputs
 from oddsmith.design.class_weight import multiply
 from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
-from oddsmith.design.levels import TableSchema
+from oddsmith.design.levels import TableSchema, level_weights
 from oddsmith.design.table import Design
 from oddsmith.design.text_columns import read_formats
+from oddsmith.design.whole_numbers import rounded_columns
 from oddsmith.engines import Piece
 from oddsmith.engines.scan import Wrapped
 from oddsmith.engines.text_formats import TextFormat
@@ -84,8 +85,8 @@ class Roles:
         return table.get_column(name)
 
     def labelled(self, piece: Piece, design: Design | None) -> Piece:
-        """Return the rows that have a label, if the design drops those with missing values; else the piece itself."""
-        table = as_table(piece.rows) if design is not None and design.missing == "drop" else None
+        """Return the rows that have a label, if the design drops the others; else the piece itself."""
+        table = as_table(piece.rows) if design is not None and design.drops_unlabelled else None
         if table is None or self.y is None or self.y not in table.columns:
             return piece
         missing = table[self.y].is_null().to_numpy()
@@ -147,7 +148,8 @@ class DataSummary:
     """Rows, classes, columns and a sample of some pieces; a statistic of raw tables.
 
     ``n_rows`` counts the rows that a fit reads (a design may leave out incomplete ones), ``n_present`` those of
-    positive weight; ``weight`` is the total weight of each class; ``columns`` the number of columns of arrays. Whether
+    positive weight; ``weight`` is the total weight of each class; ``columns`` the number of columns of arrays;
+    ``rounded`` names the columns with whole numbers that float64 rounds. Whether
     a row is drawn depends only on the number of its piece and its position in it, so samples merge exactly: rows have
     random keys, and the smallest are kept.
 
@@ -167,6 +169,7 @@ class DataSummary:
     offset_sum: Array | None = None
     drawn: tuple[SampledRows, ...] = ()
     most: int = 0
+    rounded: tuple[Any, ...] = ()
 
     @classmethod
     def zero(cls, shape: Shape, params: DataSummaryParams) -> DataSummary:
@@ -192,12 +195,13 @@ class DataSummary:
                 n_rows=len(t),
                 n_present=len(t) if s is None else int(np.count_nonzero(s)),
                 classes=classes,
-                weight=np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64),
+                weight=level_weights(t, len(classes), s)[1:],
                 schema=schema,
                 columns=0 if isinstance(rows, nw.DataFrame) else int(rows.shape[1]),
                 offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
                 drawn=_draw(piece, n, params, s, kept),
                 most=params.most,
+                rounded=tuple(rounded_columns(rows)),
             )
 
     def merge(self, other: DataSummary) -> DataSummary:
@@ -215,7 +219,8 @@ class DataSummary:
         drawn = truncate_sample((*self.drawn, *other.drawn), self.most)
         n_rows, n_present = self.n_rows + other.n_rows, self.n_present + other.n_present
         some = replace(self, n_rows=n_rows, n_present=n_present, classes=classes, weight=weight)
-        return replace(some, schema=schema, offset_sum=offset, drawn=drawn)
+        rounded = tuple(sorted({*self.rounded, *other.rounded}))
+        return replace(some, schema=schema, offset_sum=offset, drawn=drawn, rounded=rounded)
 
     def pruned(self) -> DataSummary:
         """Return the summary without dictionary levels that occur in no row, which must not be disclosed."""
@@ -283,8 +288,8 @@ class BlockEncoder:
     """Encodes pieces as blocks: columns by a learned ``design`` (None: numbers unchanged), labels as class codes.
 
     Missing or infinite values are an error that names the piece, unless ``missing`` values are allowed. With ``split``,
-    rows come in parts, with categories as codes. Weights are multiplied by the ``class_weight`` of each row's class, if
-    any.
+    rows come in parts, with categories as codes: copies, unless ``compact`` is False, which is for tables that are kept
+    and have finite numbers. Weights are multiplied by the ``class_weight`` of each row's class, if any.
 
     >>> encode = BlockEncoder(roles=Roles(), classes=np.array(["a", "b"]))
     >>> block = encode(Piece(np.eye(2), ["b", "a"]))
@@ -300,6 +305,7 @@ class BlockEncoder:
     dtype: str = "float64"
     split: bool = False
     class_weight: Array | None = None
+    compact: bool = True
 
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
@@ -322,6 +328,8 @@ class BlockEncoder:
 
     def _compact(self, rows: SplitRows) -> SplitRows:
         """Return rows in parts as copies, because views would keep the whole piece in memory."""
+        if not self.compact:
+            return rows
         compact = rows.compact(self.dtype)
         if not self.missing:
             try:
@@ -336,6 +344,8 @@ class BlockEncoder:
         if not len(labels):
             return np.empty(0, dtype=np.int32)
         classes, codes = code_labels(labels)
+        if classes.dtype == self.classes.dtype and np.array_equal(classes, self.classes):
+            return codes
         place = {label: k for k, label in enumerate(self.classes.tolist())}
         unknown = [label for label in classes.tolist() if label not in place]
         if unknown:

@@ -43,7 +43,7 @@ def through_design(
     learned = as_design(design) if new else learned_design(model)
     if learned is None:
         return (*split_target(X, y), sample_weight, offset)
-    if learned.missing == "drop":
+    if learned.drops_unlabelled:
         X, y, sample_weight, offset = _labelled(learned, X, y, sample_weight, offset)
     table = split_target(X, y)[0]
     if reset:

@@ -30,6 +30,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.design import inputs
 from oddsmith.design.input_errors import explain_rows, unreadable
 from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
+from oddsmith.design.whole_numbers import refuse_rounded_levels, rounded_column, rounded_columns, warn_of_rounding
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.kernels.texts import TextBuffers, TextCodes, encode_texts
 from oddsmith.numerics import Array
@@ -148,6 +149,7 @@ class Frame:
                 extremes = pc.min_max(array.indices).as_py().values()
                 check_codes(np.array(list(extremes)), len(array.dictionary), f"Column {name!r}")
             return code(array)
+        refuse_rounded_levels(name, self._rounded(name))
         values = self.numbers(name)
         present = ~np.isnan(values)
         different, inverse = np.unique(values[present], return_inverse=True)
@@ -155,6 +157,17 @@ class Frame:
         codes[present] = inverse.ravel()
         numbers = [int(value) if value.is_integer() else value for value in different.tolist()]
         return Coded(tuple(map(bool, numbers) if kind == "boolean" else numbers), codes)
+
+    def rounded(self) -> list[str]:
+        """Return the columns with whole numbers that float64 rounds."""
+        return [name for name in self.columns if self._rounded(name) is not None]
+
+    def _rounded(self, name: str) -> int | None:
+        column = self.columns[name]
+        if self.kinds[name] != "number":
+            return None
+        column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
+        return rounded_column(nw.from_native(column, series_only=True))
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Return a numeric column in its own type, without a copy if possible; float64 if values are missing."""
@@ -377,6 +390,8 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
         arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
         with as_input_errors(explain_rows):
             validate_data(estimator, inputs._with_names(table), reset=reset, skip_check_array=True)
+        if reset:
+            warn_of_rounding(rounded_columns(table))
         if arrays:
             return _columns(names, arrays)
         return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))

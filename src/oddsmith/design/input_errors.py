@@ -87,8 +87,7 @@ def unlabelled(what: str, missing: npt.NDArray[np.bool_]) -> InvalidInputError:
     row = int(np.argmax(missing))
     return InvalidInputError(
         f"Input y contains {what}, the first in row {row}; every row needs a class. Drop these rows first, such as "
-        "table.dropna(subset=['y']) in pandas; for tables, Design(missing='drop') leaves out all rows with a missing "
-        "label or value.",
+        "table.dropna(subset=['y']) in pandas; for tables, design=Design(unlabelled='drop') leaves them out.",
         row=row,
     )
 

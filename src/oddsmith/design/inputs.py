@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -56,16 +56,19 @@ class Encoded:
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
 
-@contextmanager
-def restored_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore an estimator if an error is raised inside."""
-    before = dict(estimator.__dict__)
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
+class restored_on_error:  # noqa: N801
+    """A context that restores an estimator if an error is raised inside."""
+
+    def __init__(self, estimator: BaseEstimator) -> None:
+        self.state, self.before = estimator.__dict__, dict(estimator.__dict__)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        if kind is not None:
+            self.state.clear()
+            self.state.update(self.before)
 
 
 def check_fitted(estimator: BaseEstimator, call: str) -> None:
@@ -163,7 +166,12 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool =
         estimator.n_features_in_ = X.shape[1]
         return X
     table, X = as_table(X), plain_values(X)
+    exact = isinstance(X, np.ndarray) and X.dtype.kind == "f"
     with as_input_errors(explain_rows):
+        if reset and not exact:
+            from oddsmith.design.whole_numbers import rounded_columns, warn_of_rounding
+
+            warn_of_rounding(rounded_columns(X if table is None else table))
         if table is not None and not reset and 0 not in table.shape:
             validate_data(estimator, _with_names(table), reset=False, skip_check_array=True)  # other columns first
         if table is None:
@@ -285,14 +293,17 @@ def dense(rows: ArrayOrCSR) -> Array:
 
 def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
-    parts: list[Any]
+    parts: Sequence[Any] = (rows,)
     if isinstance(rows, SplitRows):
         # Codes and integers are finite, and columns of a design that are not plain are checked there.
         parts = [a for part in rows.parts if isinstance(part, ColumnRows) for a in part.arrays if a.dtype.kind == "f"]
-    else:
-        parts = [rows.data if sparse.issparse(rows) else rows]
+    elif not isinstance(rows, np.ndarray) and sparse.issparse(rows):
+        parts = (rows.data,)
     with np.errstate(over="ignore", invalid="ignore"):
-        if all(np.isfinite(part.sum(dtype=np.float64)) or np.isfinite(part).all() for part in parts):
+        for part in parts:
+            if not isfinite(np.add.reduce(part, axis=None, dtype=np.float64)) and not np.isfinite(part).all():
+                break
+        else:
             return
     raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 
@@ -377,10 +388,9 @@ def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
     """Return classes and codes of integers in a narrow range without sorting, or None for other labels."""
     if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biuf" or not n_rows:
         return None
-    least, most = y.min(), y.max()
-    if not (np.isfinite(least) and np.isfinite(most)):
+    if y.dtype.kind == "f" and not (np.isfinite(y.min()) and np.isfinite(y.max())):
         return None
-    low, high = int(least), int(most)
+    low, high = int(y.min()), int(y.max())
     if not 0 < high - low < 4096 or max(high, -low) >= 2**62:
         return None
     codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(np.int32) if low else y.astype(np.int32)
@@ -486,15 +496,15 @@ LEAST_WEIGHT = 1e-250  # Minimum total weight.
 
 def check_class_weights(weight: Array, classes: Labels) -> None:
     """Refuse a class whose rows all have weight zero."""
-    if (weight <= 0).any():
+    least, most, total = float(weight.min()), float(weight.max()), float(weight.sum())
+    if least <= 0.0:
         empty = classes.tolist()[int(np.argmax(weight <= 0))]
         raise InvalidInputError(
             f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
         )
-    total = float(weight.sum())
-    if weight.min() < LEAST_SHARE * total or not LEAST_WEIGHT < total < 1.0 / LEAST_SHARE:
+    if least < LEAST_SHARE * total or not LEAST_WEIGHT < total < 1.0 / LEAST_SHARE:
         lightest, heaviest = classes.tolist()[int(weight.argmin())], classes.tolist()[int(weight.argmax())]
         raise InvalidInputError(
-            f"The weights of the rows add up to {weight.min():.3g} in class {lightest!r} and to {weight.max():.3g} in "
+            f"The weights of the rows add up to {least:.3g} in class {lightest!r} and to {most:.3g} in "
             f"class {heaviest!r}, which is out of range. Give weights near one, and classes that differ by less."
         )

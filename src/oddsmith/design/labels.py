@@ -12,6 +12,7 @@ from oddsmith.design.input_errors import unlabelled
 from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
 from oddsmith.design.levels import few, level_weights
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.kernels.texts import recode
 from oddsmith.protocols import Indices, Labels
 
 
@@ -51,7 +52,9 @@ def code_labels(values: object) -> tuple[Labels, Codes]:
     order = found[np.argsort(classes[found])]
     rank = np.zeros(len(classes), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return classes[order], rank[coded.codes]
+    t = np.empty(len(coded.codes), dtype=np.int32)
+    recode(coded.codes, rank, t)
+    return classes[order], t
 
 
 def read_some_labels(y: object, n: int, classes: npt.ArrayLike | None = None) -> tuple[Labels, Codes]:

@@ -18,6 +18,7 @@ from oddsmith.design.frame import KIND_WORDS, Coded, Frame, TextLevels
 from oddsmith.design.inputs import take_rows
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.kernels.texts import count_codes
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import CODES, CodeRows, narrowest
@@ -159,11 +160,12 @@ def level_weights(codes: npt.NDArray[np.signedinteger[Any]], n: int, s: Array | 
     >>> level_weights(np.array([1, -1, 1]), 2, None).tolist()
     [1.0, 0.0, 2.0]
     """
+    if s is None:
+        return count_codes(codes, n).astype(np.float64)
     total = np.zeros(n + 1)
     for start in range(0, len(codes), CHUNK_ROWS):
         part = slice(start, start + CHUNK_ROWS)
-        places = codes[part].astype(np.intp) + 1
-        total += np.bincount(places, weights=None if s is None else s[part], minlength=n + 1)
+        total += np.bincount(codes[part].astype(np.intp) + 1, weights=s[part], minlength=n + 1)
     return total
 
 

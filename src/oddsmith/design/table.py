@@ -21,6 +21,7 @@ from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, 
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
 from oddsmith.design.split import split_form, split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
+from oddsmith.design.whole_numbers import warn_of_rounding
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -29,7 +30,10 @@ from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000  # Size of the expanded rows from which categories stay codes, however few their levels.
-POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
+POLICIES = {
+    **{"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")},
+    "unlabelled": ("error", "drop"),
+}
 
 
 class Design(TransformerMixin, BaseEstimator):
@@ -63,6 +67,8 @@ class Design(TransformerMixin, BaseEstimator):
         Whether levels that did not occur in the fit are an error or count as the reference.
     reference : None, "most frequent", or {column: level}
         The level without a column: the first, the one with the largest total weight, or the named one.
+    unlabelled : "error" or "drop"
+        Whether rows without a label are refused in a fit, or left out (as ``missing="drop"`` also does).
 
     Attributes
     ----------
@@ -111,9 +117,25 @@ class Design(TransformerMixin, BaseEstimator):
     _schema: TableSchema | None = None
 
     def __init__(
-        self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Reference = None
+        self,
+        formula: str | None = None,
+        *,
+        missing: str = "error",
+        unseen: str = "error",
+        reference: Reference = None,
+        unlabelled: str = "error",
     ) -> None:
         self.formula, self.missing, self.unseen, self.reference = formula, missing, unseen, reference
+        self.unlabelled = unlabelled
+
+    @property
+    def drops_unlabelled(self) -> bool:
+        """Whether rows without a label are left out of a fit.
+
+        >>> Design(missing="drop").drops_unlabelled, Design(missing="indicator").drops_unlabelled
+        (True, False)
+        """
+        return "drop" in (self.missing, self.unlabelled)
 
     def fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is otherwise ignored.
@@ -141,6 +163,7 @@ class Design(TransformerMixin, BaseEstimator):
             formula, frame = self._read(X)
             frame, kept, s = self._complete(frame, sample_weight)
             self._settle(formula, frame, summarise(frame, formula, s, numbers=self.missing == "indicator"), s)
+            warn_of_rounding(frame.rounded())
             self.__dict__.pop("_schema", None)
             split = split and self.is_split(frame.n_rows)
             return self._split(frame, s) if split else self._encode(frame, s), kept
@@ -339,10 +362,12 @@ class Design(TransformerMixin, BaseEstimator):
         return category
 
     def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:
+        if not formulas.learned_calls(expression):
+            return
         if frame.columns:
             weights = np.ones(frame.n_rows) if s is None else s
             formulas.learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
-        elif formulas.learned_calls(expression):
+        else:
             raise InvalidInputError(
                 f"{expression.text} in the formula is learned from all rows at once, so neither partial_fit nor a fit "
                 "to data in pieces can. Use fit with a table in memory, or a basis such as Spline() in place of it."

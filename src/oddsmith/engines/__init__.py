@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source, is_device_source
-from oddsmith.engines.memory import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.engines.blas_threads import one_blas_thread
+from oddsmith.engines.memory import MemoryEngine, MemorySource
 from oddsmith.engines.partitioned import AnySource, PartedSource, Parts, Piece
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from scipy import sparse
 from oddsmith.block import Block
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.base import ENGINES, Progress, S, merged
+from oddsmith.engines.blas_threads import one_blas_thread
 from oddsmith.engines.dask_collections import Client, Collection, Lazy, aligned, checked_rows, dask_package, is_frame
 from oddsmith.engines.dask_collections import partitions as list_partitions
 from oddsmith.engines.files.blocks import nbytes
-from oddsmith.engines.memory import one_blas_thread
 from oddsmith.engines.partitioned import PartedSource, Piece, as_it_is, check_columns
 from oddsmith.engines.scan import SAMPLE_BYTES, explaining, offers
 from oddsmith.engines.text_formats import SAMPLED_ROWS

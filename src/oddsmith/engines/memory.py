@@ -6,19 +6,19 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from threading import Barrier, Lock, Thread
+from threading import Barrier, Thread
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
+from oddsmith.cached_property import cached_property
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.rows import LazyRows, RunRows, SplitRows, as_rows
 from oddsmith.rows.runs import run_values
@@ -37,9 +37,6 @@ STRETCHES, RUNS_BYTES = 61, 1 << 20
 """Number of segments for sampling rows (a prime, to avoid periods of the table); up to this many bytes, one thread
 copies all."""
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
-_blas_lock = Lock()
-_blas_limits: list[Any] = []
-_inherited_limits: list[Any] = []  # The BLAS limit at the time of a fork, from a fit that runs in the parent.
 
 
 def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
@@ -71,24 +68,25 @@ class MemorySource:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_blocks": {}}  # pickling views would copy them
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         return Shape(int(self.X.shape[1]) if self.M is None else self.M, self.K)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
-        return sparse.issparse(self.X) and keeps_sparse(self.transform)
+        dense = isinstance(self.X, np.ndarray)  # asked for first: it takes less time
+        return not dense and sparse.issparse(self.X) and keeps_sparse(self.transform)
 
     @property
     def form(self) -> TableForm | None:
         """The columns of a table in parts; None for other rows."""
         return self.X.form if isinstance(self.X, SplitRows) else None
 
-    @property
+    @cached_property
     def size(self) -> float:
         if isinstance(self.X, SplitRows):
             return self.n_rows * self.X.entries
@@ -126,6 +124,10 @@ class MemorySource:
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks, which depend only on the size of the data, never on threads."""
+        return list(self._slices)
+
+    @cached_property
+    def _slices(self) -> list[tuple[int, int]]:
         n = self.n_rows
         width = self.X.row_bytes if isinstance(self.X, SplitRows) else 8 * self.X.shape[1]
         small = n <= 512 or (self.transform is None and n * width <= SMALL_BYTES)
@@ -237,6 +239,8 @@ def in_slices(source: MemorySource, count: int) -> MemorySource:
     >>> in_slices(source, 2).slices()
     [(0, 1), (1, 3)]
     """
+    if count == 1 and source.slice_rows is None and len(source.slices()) == 1:
+        return source
     return replace(source, slice_rows=max(1, -(-source.n_rows // count)))
 
 
@@ -397,59 +401,18 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         job.clear()
 
 
-class _BlasController(ThreadpoolController):
-    """The controller of BLAS libraries alone, by their names: to resolve the paths of all libraries takes 10 ms."""
+def assisted(work: Callable[[], None], help_it: Callable[[], None], threads: int) -> None:
+    """Work on this thread, while others run ``help_it``, which must end soon after the work has.
 
-    def _make_controller_from_path(self, filepath: str) -> None:
-        name = os.path.basename(filepath).lower()
-        if any(part in name for part in ("blas", "blis", "mkl", "lapack")):
-            super()._make_controller_from_path(filepath)
-
-
-@lru_cache(maxsize=1)
-def _blas_controller() -> ThreadpoolController:
-    return _BlasController()
-
-
-def _take_control() -> None:
-    """Let any thread set the number of BLAS threads; threadpoolctl 3.7 and newer obeys only the first that did."""
-    for library in _blas_controller().lib_controllers:
-        with suppress(AttributeError):  # not every library, and not every version, has it
-            library.clear_controlling_thread(force=True)
-
-
-BLAS_ALONE_NUMBERS = 4096
-"""Largest matrix that BLAS processes on one thread anyway: OpenBLAS uses threads for matrix-vector products from 9,216
-numbers on, and for matrix products from 262,144 multiplications on."""
-
-
-@contextmanager
-def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
-    """Limit BLAS to one thread during a fit; the last of several overlapping fits restores the user's setting.
-
-    Threads work on slices of the data, and results must not depend on their number. The limit includes the solve:
-    waking threads for small matrices costs more than a pass over the data. If the largest matrix has few ``numbers``,
-    BLAS uses one thread anyway and is not looked up, which takes some milliseconds once per process.
+    A helper that has not begun by then never does.
     """
-    if numbers <= BLAS_ALONE_NUMBERS:
-        yield
-        return
-    with _blas_lock:
-        limit = _inherited_limits.pop() if _inherited_limits else None
-        if limit is None and not _blas_limits:
-            _take_control()
-            limit = _blas_controller().limit(limits=1, user_api="blas")
-        _blas_limits.append(limit)
+    helpers = [_pool(threads).submit(help_it) for _ in range(threads - 1)]
     try:
-        yield
+        work()
     finally:
-        with _blas_lock:
-            first = _blas_limits[0]
-            _blas_limits.pop()
-            if not _blas_limits:
-                _take_control()
-                first.restore_original_limits()
-                _take_control()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
 
 
 def available_cores() -> int:
@@ -479,14 +442,5 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return pool
 
 
-def _start_anew() -> None:
-    """Reset the threads, lock and running fits inherited by a forked child."""
-    global _blas_lock
-    _pool.cache_clear()
-    _blas_lock = Lock()
-    _inherited_limits[:] = [limit for limit in _blas_limits if limit is not None][:1]
-    _blas_limits.clear()
-
-
 if os.name == "posix":
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -21,7 +21,7 @@ from uuid import uuid4
 import numpy as np
 
 from oddsmith.engines.base import merged
-from oddsmith.engines.memory import one_blas_thread
+from oddsmith.engines.blas_threads import one_blas_thread
 from oddsmith.engines.mmap_store import put, take
 from oddsmith.engines.partitioned import Job, Piece, as_it_is
 from oddsmith.errors import OddsmithError

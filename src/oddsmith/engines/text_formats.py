@@ -220,6 +220,15 @@ def decimal_sign(texts: Sequence[str]) -> str | None:
     return signs.pop() if len(signs) == 1 and None not in signs else None
 
 
+def are_numbers(texts: Sequence[str]) -> bool:
+    """Whether texts may be numbers of one kind.
+
+    >>> are_numbers(["$1,5", "$7"]), are_numbers(["1,5", "seven"])
+    (True, False)
+    """
+    return _number_bodies(texts) is not None
+
+
 def _number_bodies(texts: Sequence[str]) -> tuple[list[str], str, bool] | None:
     """Return the digits and separators of numbers, their currency, and whether they are per cent; None if not alike."""
     bodies, currencies, percents = [], set(), set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -34,16 +36,47 @@ def add_class_sums(
     if kernels is None:
         return False
     base, weight, total, products = sums
-    X, s = strided(block.X), contiguous(block.s)
-    t = contiguous(block.t, np.int32) if len(weight) > 1 else None
-    if t is not None and len(t) and not (t.min() >= 0 and t.max() < len(weight)):
-        raise InvalidInputError(f"Class codes go from {t.min()} to {t.max()}, expected 0 to {len(weight) - 1}.")
     order, groups = contiguous(rank, np.int64), contiguous(group, np.int64)
     squares, matrices = (products, None) if products.ndim == 2 else (None, products)
-    problem = MomentsProblem(
-        *(address(X), X.dtype == np.float32, *X.shape, *(stride // X.itemsize for stride in X.strides)),
-        *(address(t), address(s), len(weight), len(products), address(order), address(groups)),
-        *(address(seen), address(base), address(weight), address(total), address(squares), address(matrices)),
-    )
+    problem, _held = _problem(block, len(weight))
+    problem.G, problem.rank, problem.group, problem.seen = len(products), address(order), address(groups), address(seen)
+    problem.base, problem.weight, problem.total = address(base), address(weight), address(total)
+    problem.squares, problem.products = address(squares), address(matrices)
     kernels("moments", problem)
     return True
+
+
+def centred_class_sums(block: Block, K: int, *, exact: bool, far: float) -> tuple[Array, Array, Array] | None:
+    """Return the weight (K), the mean and the squares about it (K × M) of each class; None without compiled kernels.
+
+    The rows are read a second time, about their mean, if that is ``exact`` or explains a share ``far`` of some squares.
+
+    >>> block = Block(np.array([[3.0], [5.0]]), np.zeros(2, dtype=np.int32))
+    >>> found = centred_class_sums(block, 1, exact=False, far=0.99)
+    >>> found is None or [part.ravel().tolist() for part in found] == [[2.0], [4.0], [2.0]]
+    True
+    """
+    kernels = native.kernels()
+    if kernels is None:
+        return None
+    M = block.n_columns
+    numbers = np.zeros(2 * K + 3 * K * M)  # whether a class was seen, weights, means, totals, squares
+    at = address(numbers)
+    assert at is not None
+    problem, _held = _problem(block, K)
+    problem.seen, problem.weight, problem.base = at, at + 8 * K, at + 16 * K
+    problem.total, problem.squares = at + 8 * K * (2 + M), at + 8 * K * (2 + 2 * M)
+    kernels("centred_moments", problem, exact, far)
+    mean, squares = numbers[2 * K : K * (2 + M)], numbers[K * (2 + 2 * M) :]
+    return numbers[K : 2 * K], mean.reshape(K, M), squares.reshape(K, M)
+
+
+def _problem(block: Block, K: int) -> tuple[MomentsProblem, tuple[npt.NDArray[Any] | None, ...]]:
+    """Return a problem with the arrays of a block alone, and these, which must stay alive."""
+    X, s = strided(block.X), contiguous(block.s)
+    t = contiguous(block.t, np.int32) if K > 1 else None
+    if t is not None and len(t) and not (t.min() >= 0 and t.max() < K):
+        raise InvalidInputError(f"Class codes go from {t.min()} to {t.max()}, expected 0 to {K - 1}.")
+    (n, m), (row, column), size = X.shape, X.strides, X.itemsize
+    rows = address(X), X.dtype == np.float32, n, m, row // size, column // size
+    return MomentsProblem(*rows, address(t), address(s), K), (X, t, s)

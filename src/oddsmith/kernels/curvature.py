@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from oddsmith.block import Block
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference, table
 from oddsmith.kernels.class_sums import add_class_sums
@@ -87,6 +88,14 @@ def cross_block(block: Block, h: Array, at: CurvatureParams, levels: tuple[int, 
     kernels = native.kernels()
     assert kernels is not None and at.eliminated is not None
     table.TableKernel(kernels, table.Layout.of(block), at.center).add_cross(h, at.eliminated, levels, B)
+
+
+def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) -> list[BorderedDiagonal] | None:
+    """As `table.class_hessians`; None if no kernel sums over such rows."""
+    kernels = _kernels(block, at)
+    if kernels is None or not isinstance(block.Phi, SplitRows):
+        return None
+    return table.class_hessians(kernels, block, at, columns)
 
 
 def curvature_product(block: Block, at: CurvatureParams) -> Array:

@@ -11,7 +11,7 @@ from oddsmith.block import Block
 from oddsmith.kernels import native
 from oddsmith.kernels.curvature import dense_addresses
 from oddsmith.kernels.native import DenseProblem, NewtonProblem
-from oddsmith.numerics import EPS, Array
+from oddsmith.numerics import EPS, Array, SpdFactor
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class NewtonSteps:
     """Where the steps end, and for each of them the objective, the loss, the gradient's norm and the decrement before.
 
     ``evaluations`` counts the passes over the rows; ``first`` is the one of these that the first step is from, 0 if its
-    sums were known. ``sums`` are those at the end, None if they are not known.
+    sums were known. ``sums`` are those at the end, None if they are not known; ``penalty`` is that of the prior there,
+    ``factor`` that of the Hessian, if it has one, and ``next_step`` its solution for the gradient.
     """
 
     w: Array
@@ -37,6 +38,9 @@ class NewtonSteps:
     evaluations: int
     first: int
     sums: NewtonSums | None
+    penalty: float
+    factor: SpdFactor | None
+    next_step: Array
 
 
 def newton_steps(
@@ -51,6 +55,7 @@ def newton_steps(
     separated: tuple[float, float],
     inverse: Array | None = None,
     known: NewtonSums | None = None,
+    rough: bool = False,
 ) -> NewtonSteps | None:
     """Take full Newton steps from ``w`` while the objective falls, until a decrement of ``small`` is due next.
 
@@ -58,33 +63,44 @@ def newton_steps(
 
     ``coordinates`` are the center of the columns (M) and the units of the weights (P, the intercept first), ``prior``
     the diagonal of its precision and its mean (P each). ``known`` are the sums at ``w``; ``inverse`` (M) weighs the
-    squares of the longest row. Returns None where there is no compiled kernel.
+    squares of the longest row. If ``rough``, Hessians are summed in single precision as long as steps are far from the
+    optimum and no column nearly depends on others; values, gradients and the last Hessians never are. Returns None
+    where there is no compiled kernel.
     """
     kernels = native.kernels()
     if kernels is None:
         return None
     P = len(w)
-    parts = (w, coordinates[1], *prior, coordinates[0], () if inverse is None else inverse)
-    numbers = np.zeros(9 * P + P * P + 4 * steps)
-    for k, part in enumerate(parts):
-        numbers[k * P : k * P + len(part)] = part
-    at = [numbers.ctypes.data + 8 * P * k for k in range(10)]
+    numbers = np.zeros(11 * P + 3 * P * P + 4 * steps)  # vectors, then matrices, then the last vectors and the trace
+    numbers[: 5 * P - 1] = np.concatenate((w, coordinates[1], *prior, coordinates[0]))
+    if inverse is not None:
+        numbers[5 * P : 6 * P - 1] = inverse
+    begin = numbers.ctypes.data
+    at, matrix = range(begin, begin + 80 * P, 8 * P), 8 * P * P
     rows = DenseProblem.from_buffer_copy(dense_addresses(block, 1))
     rows.C, rows.center, rows.W, rows.b, rows.g, rows.H = 1, at[4], at[6], at[7], at[8], at[9]
-    trace = numbers[9 * P + P * P :]
-    problem = NewtonProblem(ctypes.pointer(rows), at[1], at[2], at[3], at[0], trace.ctypes.data)
-    problem.inverse, problem.steps = None if inverse is None else at[5], steps
-    problem.small, problem.armijo, problem.rounding = small, armijo, 8.0 * EPS
-    problem.least, problem.most = separated
+    scaled, lower, diagonal = (at[9] + k * matrix for k in (1, 2, 3))
+    problem = NewtonProblem(
+        *(ctypes.addressof(rows), at[1], at[2], at[3], at[0], diagonal + 16 * P, None if inverse is None else at[5]),
+        *(known is not None, steps, 0, 0, 0, small, armijo, 8.0 * EPS, *separated),
+        *(diagonal, diagonal + 8 * P, scaled, lower),
+        rough=rough,
+    )
     gradient, hessian = numbers[8 * P : 9 * P], numbers[9 * P : 9 * P + P * P].reshape(P, P)
     if known is not None:
-        problem.known, rows.value = 1, known.loss
+        rows.value = known.loss
         gradient[:], hessian[:] = known.gradient, known.hessian
     kernels("newton", problem)
+    last, matrices = numbers[9 * P + 3 * P * P : 11 * P + 3 * P * P].reshape(2, P), numbers[9 * P : 9 * P + 3 * P * P]
+    _, scaled_hessian, factor = matrices.reshape(3, P, P)
+    lower_factor = SpdFactor.known(factor.T, last[0], scaled_hessian, problem.floor, problem.condition)
     return NewtonSteps(
         w=numbers[:P].copy(),
-        trace=trace[: 4 * problem.done].reshape(-1, 4),
+        trace=numbers[11 * P + 3 * P * P :][: 4 * problem.done].reshape(-1, 4),
         evaluations=problem.evaluations,
         first=int(known is None),
         sums=NewtonSums(rows.value, gradient, hessian, rows.max_norm2) if problem.ended else None,
+        penalty=problem.penalty,
+        factor=lower_factor if problem.factored else None,
+        next_step=last[1],
     )

@@ -296,6 +296,20 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
     return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])
 
 
+def class_hessians(
+    kernels: Kernels, block: Block, at: CurvatureParams, columns: tuple[int, int]
+) -> list[BorderedDiagonal]:
+    """Return the Hessian of each pair of classes, (0, 0), (1, 0), (1, 1) …, the factor of ``columns`` as a diagonal."""
+    table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
+    losses, found = _losses(table, block, at), []
+    for j in range(C):
+        for k in range(j + 1):
+            H = table.hessian(_weighted(losses.curvature(j, k), block.s), columns)
+            assert isinstance(H, BorderedDiagonal)
+            found.append(H)
+    return found
+
+
 def _weighted(h: Array, s: Array | None) -> Array:
     return h if s is None else h * s
 

@@ -19,6 +19,8 @@ SKIP, WHOLE, DECIMAL, TEXT = range(4)
 """Kinds of columns of delimited text."""
 DONE, MORE_LEVELS = range(2)
 """How the kernel of delimited text ends: all read, or room is missing; else it gives up."""
+CHUNK = 1 << 17  # Codes that are counted at a time, to save memory.
+WINDOW = 1 << 14  # Bytes of delimited text that the kernel reads at a time: no field is longer.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,7 @@ def _largest(dtype: np.dtype[Any]) -> int:
     return int(2 ** (8 * dtype.itemsize - 1) - 1)
 
 
-def count_lines(text: bytes | bytearray) -> int:
+def count_lines(text: bytes | bytearray | memoryview) -> int:
     r"""Return the number of line ends in text: line feeds, or carriage returns if there is none.
 
     >>> count_lines(b"a\r\nb\r\n"), count_lines(b"a\rb")
@@ -131,7 +133,7 @@ def count_lines(text: bytes | bytearray) -> int:
     """
     native = kernels()
     if native is None:
-        return text.count(b"\n") or text.count(b"\r")
+        return bytes(text).count(b"\n") or bytes(text).count(b"\r")
     whole = np.frombuffer(text, np.uint8)
     problem = CsvProblem(text=address(whole), size=len(text))
     native("csv", problem)
@@ -146,6 +148,63 @@ class CsvValues:
     valid: npt.NDArray[np.uint8] | None = None
 
 
+CsvArrays = Sequence[tuple[npt.NDArray[Any] | None, npt.NDArray[np.uint8] | None]]
+"""For each column the array for its values (None: skipped) and, for numbers, one for whether they are there."""
+
+
+class CsvReader:
+    """Reads plain delimited texts, one after another: each different text of a column keeps its code."""
+
+    def __init__(self, native: Kernels, delimiter: str, kinds: Sequence[int]) -> None:
+        self.native, self.delimiter, self.kinds = native, delimiter, kinds
+        self.columns, self.rooms = (CsvColumn * len(kinds))(), {}
+        for j, kind in enumerate(kinds):
+            self.columns[j].kind = kind
+            if kind == TEXT:
+                levels = TextLevelTable()
+                self.columns[j].levels = ctypes.addressof(levels)
+                self.rooms[j] = LevelRoom(levels)
+
+    def read(self, text: bytes | bytearray | memoryview, arrays: CsvArrays) -> int | None:
+        """Write the values of a text without quotes into arrays that have room for them; return the number of rows.
+
+        None if the text is not plain, or has more rows than there is room for.
+        """
+        whole = np.frombuffer(text, np.uint8)
+        problem = CsvProblem(text=address(whole), size=len(whole), delimiter=ord(self.delimiter))
+        problem.columns, problem.count = ctypes.addressof(self.columns), len(self.kinds)
+        problem.room = min((len(values) for values, _ in arrays if values is not None), default=len(whole))
+        for column, (values, valid) in zip(self.columns, arrays, strict=True):
+            column.values, column.valid = address(values), address(valid)
+        while True:
+            self.native("csv", problem)
+            if problem.status != MORE_LEVELS:
+                return int(problem.rows) if problem.status == DONE else None
+            room = self.rooms[problem.column]
+            room.grow(4 * int(room.levels.levels) + FIRST_LEVELS, WINDOW)
+
+    def levels(self, column: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """Return where the different texts of a column end in bytes, and these bytes."""
+        room = self.rooms[column]
+        return room.ends[: int(room.levels.levels)], room.data[: room.used]
+
+    def misses(self, column: int) -> bool:
+        """Whether a number of a column was missing."""
+        return bool(self.columns[column].missing)
+
+
+def csv_arrays(kinds: Sequence[int], rows: int) -> CsvArrays:
+    """Return arrays for the values of columns."""
+    types: dict[int, Any] = {WHOLE: np.int64, DECIMAL: np.float64, TEXT: np.int32}
+    return [
+        (
+            np.empty(rows, dtype=types[kind]) if kind in types else None,
+            np.empty(rows, dtype=np.uint8) if kind in (WHOLE, DECIMAL) else None,
+        )
+        for kind in kinds
+    ]
+
+
 def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int]) -> list[CsvValues | None] | None:
     r"""Return the columns of plain delimited text, None for those to skip; None if it is not plain.
 
@@ -156,41 +215,47 @@ def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int])
     native = kernels()
     if native is None or b'"' in text:
         return None
-    whole = np.frombuffer(text, np.uint8)
-    problem = CsvProblem(text=address(whole), size=len(text), delimiter=ord(delimiter), count=len(kinds))
-    native("csv", problem)
-    rows = problem.rows + 1
-    columns, rooms, kept = (CsvColumn * len(kinds))(), {}, []
-    for j, kind in enumerate(kinds):
-        column = columns[j]
-        dtype: Any = {WHOLE: np.int64, DECIMAL: np.float64, TEXT: np.int32}.get(kind)
-        values = None if dtype is None else np.empty(rows, dtype=dtype)
-        valid = np.empty(rows, dtype=np.uint8) if kind in (WHOLE, DECIMAL) else None
-        column.kind, column.values, column.valid = kind, address(values), address(valid)
-        kept.append((values, valid))
-        if kind == TEXT:
-            levels = TextLevelTable()
-            column.levels = ctypes.addressof(levels)
-            rooms[j] = LevelRoom(levels)
-    problem.columns, problem.rows, problem.room = ctypes.addressof(columns), 0, rows
-    while True:
-        native("csv", problem)
-        if problem.status == DONE:
-            break
-        if problem.status != MORE_LEVELS:
-            return None
-        room, line_end = rooms[problem.column], text.find(b"\n", problem.next)
-        longest = (line_end if line_end >= 0 else len(text)) - problem.next
-        room.grow(4 * int(room.levels.levels) + FIRST_LEVELS, longest)
+    arrays = csv_arrays(kinds, count_lines(text) + 1)
+    reader = CsvReader(native, delimiter, kinds)
+    rows = reader.read(text, arrays)
+    if rows is None:
+        return None
     found: list[CsvValues | None] = []
-    for j, (values, valid) in enumerate(kept):
+    for j, (values, valid) in enumerate(arrays):
         if values is None:
             found.append(None)
-            continue
-        some = values[: problem.rows]
-        if j in rooms:
-            found.append(CsvValues(values=rooms[j].codes(some, np.zeros(0, dtype=np.int64))))
+        elif valid is None:
+            found.append(CsvValues(values=reader.rooms[j].codes(values[:rows], np.zeros(0, dtype=np.int64))))
         else:
-            assert valid is not None
-            found.append(CsvValues(values=some, valid=valid[: problem.rows] if columns[j].missing else None))
+            found.append(CsvValues(values=values[:rows], valid=valid[:rows] if reader.misses(j) else None))
     return found
+
+
+def recode(codes: npt.NDArray[Any], place: npt.NDArray[np.int32], found: npt.NDArray[Any]) -> None:
+    """Write ``place[codes]`` into an array; all are of types in `WIDTHS`, and no code is negative.
+
+    >>> found = np.empty(3, dtype=np.int8)
+    >>> recode(np.array([1, 0, 1], dtype=np.int32), np.array([5, -1], dtype=np.int32), found)
+    >>> found.tolist()
+    [-1, 5, -1]
+    """
+    native = kernels()
+    if native is None or not codes.flags.c_contiguous or codes.dtype not in WIDTHS:
+        found[:] = place[codes]
+    else:
+        native("recode", len(codes), address(codes), codes.itemsize, address(place), address(found), found.itemsize)
+
+
+def count_codes(codes: npt.NDArray[Any], levels: int) -> npt.NDArray[np.int64]:
+    """Return how many codes are −1, then how many there are of each of the ``levels``.
+
+    >>> count_codes(np.array([1, -1, 1], dtype=np.int8), 2).tolist()
+    [1, 0, 2]
+    """
+    native, counts = kernels(), np.zeros(levels + 1, dtype=np.int64)
+    if native is None or not codes.flags.c_contiguous or codes.dtype not in WIDTHS:
+        for k in range(0, len(codes), CHUNK):
+            counts += np.bincount(codes[k : k + CHUNK].astype(np.intp) + 1, minlength=levels + 1)
+        return counts
+    native("count", len(codes), address(codes), codes.itemsize, levels, address(counts))
+    return counts

@@ -14,7 +14,7 @@ from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
-SWEEPS, ROUNDS = 30, 100
+SWEEPS, ROUNDS = 60, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
 MOST_SOLVED = 2000  # Weights up to which they are.
 TINY = 1e-30

@@ -31,11 +31,17 @@ SWEEPS = 12  # Sweeps of coordinate descent before the columns that are not zero
 MOST_SOLVED = 3000  # Columns up to which they are.
 FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
 """How far the conditions of an optimum may be missed by the first model, and by any."""
+SHORT_STEP = 1.3  # The ratio of scales up to which the first model is near the optimum, and worth solving to the end.
+LAST_SHARE = 0.1
+"""The share of the gap asked for that the conditions missed by a model near the optimum may take, to first order."""
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 PATIENCE = 12  # So many steps in a row may leave the gap as it was.
 SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20  # How exactly they are solved for, and in how many steps at most.
-LEAST_SHARE = 0.7
-"""Columns with a gradient below this share of their penalty begin outside the working set, however long the step."""
+LOOSE_RESIDUAL = 1e-3  # Or how loosely, where the conditions of an optimum may be missed by more.
+CENTRED_AT_ONCE = 64  # Columns.
+LEAST_SHARE, ROUGH_SHARE, ROUGH = 0.7, 0.9, 1e-3
+"""Columns with a gradient below this share of their penalty begin outside the working set, however long the step; the
+second where the gap may be as large as the third."""
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -75,7 +81,8 @@ class ColumnPoint:
 class ColumnDescent(ABC):
     """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
 
-    ``chosen`` are the columns of the working set, ``columns`` a copy of these.
+    ``chosen`` are the columns of the working set, ``columns`` a copy of these. ``passed`` is the optimum before the
+    last, with its scale and that of the last.
     """
 
     X: npt.NDArray[np.float64] | sparse.csc_array
@@ -89,6 +96,7 @@ class ColumnDescent(ABC):
     grouped: bool = False
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
+    passed: tuple[float, float, ColumnPoint] | None = None
 
     @classmethod
     def of(cls, source: MemorySource, strength: Array, ridge: Array, **how: Any) -> Self:
@@ -127,7 +135,7 @@ class ColumnDescent(ABC):
 
     def copy(self) -> Self:
         """Return the same problem with a working set of its own, for one thread."""
-        return replace(self, threads=1, columns=None)
+        return replace(self, threads=1, columns=None, passed=None)
 
     def gradient(self, u: Array) -> Array:
         """Return ``Xᵀ u`` over all columns."""
@@ -158,12 +166,18 @@ class ColumnDescent(ABC):
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
         """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
-        penalty = self.strength / scale
-        strong = max(2.0 / scale - 1.0 / before, LEAST_SHARE / scale) * self.strength
+        penalty, old = self.strength / scale, at
+        at, precision = self._ahead(at, penalty, scale, before), FIRST_PRECISION
+        near = at is not old and scale <= SHORT_STEP * before
+        if near:
+            precision = self.last_precision(at, tol)
+        self.passed = (before, scale, old)
+        least = LEAST_SHARE if tol < ROUGH else ROUGH_SHARE
+        strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
         wanted = at.sizes > strong
         wanted[at.columns[self.norms(at.x) > 0.0]] = True
         self.choose(np.flatnonzero(wanted))
-        precision, best, last, stalled = FIRST_PRECISION, np.inf, np.inf, 0
+        best, last, stalled = np.inf, np.inf, 0
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
             at.steps, allowed = step, tol * max(1.0, abs(at.value))
@@ -173,13 +187,40 @@ class ColumnDescent(ABC):
                 self._look_at_all(at, penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
                     break
-                near = at.sizes > 0.95 * penalty
-                near[self.chosen] = True
-                self.choose(np.flatnonzero(near))
+                wanted = at.sizes > 0.95 * penalty
+                wanted[self.chosen] = True
+                self.choose(np.flatnonzero(wanted))
                 best = np.inf
-            share = max(at.value - at.loss, 1e-300) / max(abs(at.value), 1e-300)
-            precision = max(LAST_PRECISION, min(1e-2 * precision, 0.1 * tol / share))
+            finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
+            precision = max(LAST_PRECISION, finer)
         return at
+
+    @staticmethod
+    def last_precision(at: ColumnPoint, tol: float) -> float:
+        """Return how far the conditions of an optimum may be missed near a point, for a gap within ``tol``."""
+        share = max(at.value - at.loss, 1e-300) / max(abs(at.value), 1e-300)
+        return min(max(LAST_PRECISION, LAST_SHARE * tol / share), FIRST_PRECISION)
+
+    def _ahead(self, at: ColumnPoint, penalty: Array, scale: float, before: float) -> ColumnPoint:
+        """Return the point expected at ``scale`` from the last two optima, which are nearly linear in the penalty.
+
+        ``at`` itself where the objective is lower there.
+        """
+        if self.passed is None or self.passed[1] != before or self.passed[0] == before:
+            return at
+        first, _, passed = self.passed
+        t = (1.0 / scale - 1.0 / before) / (1.0 / before - 1.0 / first)
+        columns, M = np.union1d(at.columns, passed.columns), len(penalty)
+        x = (1.0 + t) * at.all_weights(M)[columns] - t * passed.all_weights(M)[columns]
+        a = (1.0 + t) * at.a - t * passed.a
+        loss, _ = self.losses(a)
+        new = replace(at, columns=columns, x=x, b=(1.0 + t) * at.b - t * passed.b, a=a, loss=loss, steps=0)
+        new.value, stays = (point.loss + self._penalty_at(point, penalty) for point in (new, at))
+        return new if new.value < stays else at
+
+    def _penalty_at(self, point: ColumnPoint, penalty: Array) -> float:
+        ridge = 0.5 * float((self.ridge[point.columns] * (point.x**2).T).sum())
+        return float(penalty[point.columns] @ self.norms(point.x)) + ridge
 
     def choose(self, columns: npt.NDArray[np.intp]) -> None:
         """Take the columns of the working set together, unless they are there already."""
@@ -298,11 +339,13 @@ class TwoClassDescent(ColumnDescent):
             shift, done = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
             if done < SWEEPS:
                 break
-            shift = self._solve_support(model, v, x, some, shift)
+            shift = self._solve_support(model, v, x, some, shift, precision)
         change = columns.activations(x - before) + shift
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
-    def _solve_support(self, model: ColumnModel, v: Array, x: Array, penalty: Array, shift: float) -> float:
+    def _solve_support(
+        self, model: ColumnModel, v: Array, x: Array, penalty: Array, shift: float, precision: float = 0.0
+    ) -> float:
         """Solve the model exactly over the columns that are not zero, and return the shift.
 
         Coordinate descent would crawl there. A weight that would change its sign becomes zero.
@@ -311,53 +354,72 @@ class TwoClassDescent(ColumnDescent):
         which = np.flatnonzero(x)
         if self.columns.indices is not None or not 0 < len(which) <= MOST_SOLVED:
             return shift
-        X, ridge = self.columns.matrix()[:, which] - model.mean[which], model.ridge[which]
+        rows, own, strength = self.columns.matrix().T[which], x[which], penalty[which]
         u = v + model.h * shift
-        slope = X.T @ u + ridge * x[which] + penalty[which] * np.sign(x[which])
         try:
-            new = x[which] + _Support.of(X, model.h, ridge).step(slope)
+            support = _Support.of(rows, model.mean[which], model.h, model.ridge[which])
         except linalg.LinAlgError:
             return shift
-        new[new * x[which] < 0.0] = 0.0
-        d = new - x[which]
-        change = X @ d
-        gain = d @ (X.T @ u + ridge * x[which]) + 0.5 * (model.h @ change**2 + ridge @ d**2)
-        if not gain + penalty[which] @ (np.abs(new) - np.abs(x[which])) < 0.0:  # columns that hardly differ
+        falls = support.slopes(u) + support.ridge * own
+        slope = falls + strength * np.sign(own)
+        needed = precision * float(strength.min()) / max(float(np.abs(slope).max()), 1e-300)
+        new = own + support.step(slope, min(max(needed, SUPPORT_RESIDUAL), LOOSE_RESIDUAL))
+        new[new * own < 0.0] = 0.0
+        d = new - own
+        change = support.change(d)
+        gain = d @ falls + 0.5 * (model.h @ change**2 + support.ridge @ d**2)
+        if not gain + strength @ (np.abs(new) - np.abs(own)) < 0.0:  # columns that hardly differ
             return shift
         x[which] = new
         v += model.h * (change + model.mean[which] @ d)
         return shift - float(model.mean[which] @ d)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Support:
-    """A least-squares model over the columns of ``X``, factored in single precision."""
+    """A least-squares model over columns less their ``mean`` under h, factored in single precision.
 
-    X: Array
+    ``rows`` are the columns, one in each row.
+    """
+
+    rows: Array
+    mean: Array
     h: Array
     ridge: Array
     factor: tuple[Array, bool]
 
     @classmethod
-    def of(cls, X: Array, h: Array, ridge: Array) -> _Support:
+    def of(cls, rows: Array, mean: Array, h: Array, ridge: Array) -> _Support:
         """Form and factor the matrix; raise LinAlgError where columns hardly differ."""
-        B = (X * np.sqrt(h)[:, None]).astype(np.float32)
-        G = B.T @ B
+        B, root = np.empty(rows.shape, dtype=np.float32), np.sqrt(h)
+        for start in range(0, len(rows), CENTRED_AT_ONCE):  # what is centred stays in the cache
+            part = slice(start, start + CENTRED_AT_ONCE)
+            np.multiply(rows[part] - mean[part, None], root, out=B[part], casting="same_kind")
+        G = B @ B.T
         np.einsum("ii->i", G)[:] += ridge + 1e-6 * np.einsum("ii->i", G)
-        return cls(X, h, ridge, linalg.cho_factor(G, overwrite_a=True, check_finite=False))
+        factor = linalg.cho_factor(G, overwrite_a=True, check_finite=False)
+        return cls(rows=rows, mean=mean, h=h, ridge=ridge, factor=factor)
+
+    def change(self, d: Array) -> Array:
+        """Return the centred columns times ``d``."""
+        return np.asarray(d @ self.rows - self.mean @ d)
+
+    def slopes(self, u: Array) -> Array:
+        """Return the products of the centred columns with ``u``."""
+        return np.asarray(self.rows @ u - self.mean * u.sum())
 
     def hessian_product(self, w: Array, d: Array) -> Array:
         """Return the matrix times ``d``, in double precision."""
-        return np.asarray(self.X.T @ (self.h * (self.X @ d)) + self.ridge * d)
+        return self.slopes(self.h * self.change(d)) + self.ridge * d
 
     def solve(self, r: Array) -> Array:
         """Return the solution for ``r`` in single precision."""
         return np.asarray(linalg.cho_solve(self.factor, r.astype(np.float32), check_finite=False), dtype=np.float64)
 
-    def step(self, slope: Array) -> Array:
+    def step(self, slope: Array, residual: float = SUPPORT_RESIDUAL) -> Array:
         """Return the step to where the slope is zero: conjugate gradients have the digits that the factor lacks."""
         start = ObjectiveValue(w=slope, value=0.0, log_likelihood=0.0, gradient=slope)
-        return -conjugate_gradients(self, start, self, SUPPORT_RESIDUAL, SUPPORT_STEPS)
+        return -conjugate_gradients(self, start, self, residual, SUPPORT_STEPS)
 
 
 def present_rows(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isnan
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,9 @@ from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
+
+OF_COLUMNS = MomentsParams(1, "diagonal")
+FEW_CLASSES = 32  # Number of classes up to which contrasts are kept.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,9 @@ class Coordinates:
 
     def to_user(self, x: Array) -> tuple[Array, Array]:
         """Return ``(coef, intercept)`` against class 0, in the user's units."""
-        V = self.T @ x.reshape(self.contrast.shape[1], -1)
+        V = x.reshape(self.contrast.shape[1], -1)
+        if len(self.contrast) > 2 or self.contrast[1, 0] - self.contrast[0, 0] != 1.0:
+            V = self.T @ V
         W = V[:, 1:] / self.scale
         return W, V[:, 0] - W @ self.center
 
@@ -51,12 +58,15 @@ class Coordinates:
         x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
         return x
 
-    def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
-        """Bound the effect of rounding the reported weights on the objective."""
-        W, b = self.to_user(x)
+    def rounding_gap(
+        self, x: Array, weight: float, longest: float, reported: tuple[Array, Array] | None = None
+    ) -> float:
+        """Bound the effect of rounding the ``reported`` weights, which are those of ``x``, on the objective."""
+        W, b = self.to_user(x) if reported is None else reported
+        U = W * self.scale
         shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
-        activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
-        return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
+        total = shift + np.sqrt((1.0 + longest) * np.einsum("km,km->k", U, U))  # and the activations
+        return float(0.25 * weight * (4.0 * EPS) ** 2 * (total @ total))
 
 
 def is_large(source: AnySource) -> bool:
@@ -167,7 +177,7 @@ def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
     """Return mean and variance of the columns, by a fold."""
     if isinstance(source, MemorySource) and source.transform is None and not source.is_sparse:
         source = in_slices(source, 1) if source.size <= policy.POLICY.one_thread_elements else source
-    moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+    moments = engine.fold(Moments, source, OF_COLUMNS)
     return moments.mean[0], moments.scatter[0] / moments.weight[0]
 
 
@@ -260,10 +270,23 @@ def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
     if not centred:
         variance, mean = variance + mean**2, np.zeros_like(mean)
     spread = np.sqrt(variance)
-    spread[np.isnan(spread) & np.isfinite(mean)] = np.inf  # squares beyond the range of floating-point numbers
+    if isnan(spread.sum()):
+        spread[np.isnan(spread) & np.isfinite(mean)] = np.inf  # squares beyond the range of floating-point numbers
     # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
-    spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
-    return mean, np.where(spread > 0, spread, 1.0)
+    still = ~(spread > 4.0 * EPS * np.abs(mean))
+    if still.any():
+        spread[still] = 1.0
+    return mean, spread
+
+
+def _contrast(K: int, reference: int | None) -> Array:
+    if reference is not None:
+        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
+    helmert: Array = linalg.helmert(K).T
+    return helmert
+
+
+_kept_contrast = lru_cache(maxsize=16)(_contrast)  # to make one takes as long as a pass over few rows
 
 
 def make_contrast(K: int, reference: int | None) -> Array:
@@ -276,7 +299,4 @@ def make_contrast(K: int, reference: int | None) -> Array:
     >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
     True
     """
-    if reference is not None:
-        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
-    helmert: Array = linalg.helmert(K).T
-    return helmert
+    return _kept_contrast(K, reference).copy(order="K") if K <= FEW_CLASSES else _contrast(K, reference)

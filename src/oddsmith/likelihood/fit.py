@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,18 @@ from oddsmith.likelihood.coordinates import (
 )
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
-from oddsmith.likelihood.problem import Problem, facts_of, log_odds, machine_of
+from oddsmith.likelihood.problem import Problem, constant_log_likelihood, facts_of, log_odds, machine_of
+from oddsmith.links import is_bounded
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import SOLVERS, Newton, Solver, SolverResult, TruncatedNewton, policy
-from oddsmith.solvers.plan import Plan, plan, plan_for
+from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
+
+MOST_PLANS = 32  # Plans that are kept: the machine in their key has another free memory each second.
 
 
 class InfeasibleStartError(Exception):
@@ -179,7 +183,8 @@ def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
 
 
 def _covers_intercept(penalty: Quadratic, M: int) -> bool:
-    return penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
+    Q = penalty.Q
+    return len(Q) > M + 1 or bool((Q[0] if Q.ndim == 1 else Q[0, 0]) > 0)
 
 
 def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
@@ -215,13 +220,26 @@ def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int,
     machine = machine_of(problem)
     if problem.solver == "auto":
         try:
-            return plan(facts, machine)
+            return _plan(facts, machine)
         except InvalidInputError as error:
             raise InvalidInputError(f"{error} {_largest_columns(problem)}".strip()) from None
     solver = SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
     if problem.prior is not None and isinstance(solver, Newton | TruncatedNewton):
         solver = replace(solver, watch_divergence=False)
     return plan_for(solver, facts, machine)
+
+
+_plans: dict[tuple[Facts, Machine], tuple[policy.Policy, Plan]] = {}
+
+
+def _plan(facts: Facts, machine: Machine) -> Plan:
+    """Return `plan`, which is pure, kept for fits of the same size: small ones take little longer than their plan."""
+    kept = _plans.get((facts, machine))
+    if kept is None or kept[0] is not policy.POLICY:
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
+        kept = _plans[facts, machine] = policy.POLICY, plan(facts, machine)
+    return kept[1]
 
 
 def _largest_columns(problem: Problem) -> str:
@@ -256,14 +274,17 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
         objective = objective.with_row_curvature()
     with _memory_of(problem):
         result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
-    if not np.isfinite(result.final.value):
+    if not isfinite(result.final.value):
         raise InvalidInputError(
             f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
             "long. Give a smaller step_size, or use solver='newton'."
         )
     learned = fitted_state(problem, objective, coordinates, common, result, costly=truncated)
-    certificate = _reported_certificate(problem, objective, coordinates, result)
-    return likelihood_fit(learned, result, certificate, chosen, flat=flat)  # 5
+    W, b = coordinates.to_user(result.w)  # 5
+    certificate = _reported_certificate(problem, objective, coordinates, result, (W, b))
+    return LikelihoodFit(
+        coef=W, intercept=b, result=result, certificate=certificate, plan=chosen, flat=flat, learned=learned
+    )
 
 
 def _memory_of(problem: Problem) -> AbstractContextManager[None]:
@@ -291,11 +312,15 @@ def _start_point(problem: Problem, objective: FoldObjective, coordinates: Coordi
         cold, warm = objective.evaluate(x).value, coordinates.from_user(*problem.start)
         # Weights of other data can be so far off that no curvature is left to go by.
         x = warm if objective.evaluate(warm).value < cold else x
-    return np.where(objective.free, x.reshape(objective.shape), 0.0).ravel()
+    return objective.fixed(x).ravel()
 
 
 def _reported_certificate(
-    problem: Problem, objective: FoldObjective, coordinates: Coordinates, result: SolverResult
+    problem: Problem,
+    objective: FoldObjective,
+    coordinates: Coordinates,
+    result: SolverResult,
+    reported: tuple[Array, Array],
 ) -> Certificate:
     """Return the certificate of the weights in the user's units, whose rounding adds to the gap.
 
@@ -306,8 +331,8 @@ def _reported_certificate(
     if problem.prior is not None and result.final.value < found.gap:
         least = float(max(result.final.value, 0.0))
         found = replace(found, gap=least, converged=found.converged or least <= allowed, rigorous=True)
-    extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
-    gap = float((np.sqrt(found.gap) + np.sqrt(extra)) ** 2)
+    extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0, reported)
+    gap = (sqrt(found.gap) + sqrt(extra)) ** 2
     converged = found.converged and gap <= allowed
     stage = result.trace.columns.index("stage")
     method = ", then ".join(dict.fromkeys(record[stage] for record in result.trace.records))
@@ -341,7 +366,7 @@ def fitted_state(
         expected = objective.evaluate(result.w, order=2, expected=True).dense_hessian
     return FittedState(
         coordinates=coordinates,
-        x=np.where(objective.free, result.w.reshape(objective.shape), 0.0),
+        x=objective.fixed(result.w),
         free=objective.free,
         common=common,
         reference=problem.reference,
@@ -351,6 +376,7 @@ def fitted_state(
         penalty=objective.penalty,
         hessian=H,
         expected=expected,
+        null_log_likelihood=constant_log_likelihood(problem),
         bordered=e.hessian if H is None and isinstance(e.hessian, BorderedDiagonal) else None,
     )
 
@@ -376,8 +402,8 @@ def with_hessian(problem: Problem, coef: Array, intercept: Array, learned: Fitte
 
 def _check_scale(scale: Array, problem: Problem) -> None:
     """Refuse columns whose squares exceed the range of floating point."""
-    extreme = ~((scale > 1e-100) & (scale < 1e100))
-    if extreme.any():
+    if not (scale.min(initial=1.0) > 1e-100 and scale.max(initial=1.0) < 1e100):
+        extreme = ~((scale > 1e-100) & (scale < 1e100))
         if problem.explain is not None:
             problem.explain()  # NaN and infinity have their own words
         j = int(np.argmax(extreme))
@@ -395,6 +421,16 @@ def resume(problem: Problem, fit: LikelihoodFit) -> LikelihoodFit:
     return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
 
 
+def rescale(problem: Problem, fit: LikelihoodFit, factor: float) -> LikelihoodFit:
+    """Return a fit with its weights (and intercepts) multiplied by a factor; one pass, for the Hessian."""
+    objective, coordinates, common = make_objective(problem, fit.learned.coordinates)
+    objective = objective.restricted(fit.learned.free)
+    e = objective.evaluate(factor * fit.result.w, order=2)
+    result = replace(fit.result, w=e.w, final=e, diverging=False)
+    learned = fitted_state(problem, objective, coordinates, common, result)
+    return likelihood_fit(learned, result, fit.certificate, fit.plan, flat=fit.flat)
+
+
 def start_weights(problem: Problem, objective: FoldObjective) -> Array:
     """Return the start: weights 0 (or the prior's mean), intercepts that fit the class frequencies."""
     x = np.zeros(objective.shape) if objective.penalty is None else objective.penalty.mean.copy()
@@ -402,14 +438,17 @@ def start_weights(problem: Problem, objective: FoldObjective) -> Array:
         odds = log_odds(problem.class_weight, problem.link)
         if problem.source.has_offset:
             odds = odds - np.asarray(problem.source.offset_mean)
-        square = objective.T.shape[0] == objective.T.shape[1]
-        x[:, 0] = np.linalg.solve(objective.T, odds) if square else np.linalg.lstsq(objective.T, odds)[0]
+        T = objective.T
+        if T.size == 1:
+            x[:, 0] = odds / T[0]
+        else:
+            x[:, 0] = np.linalg.solve(T, odds) if len(T) == T.shape[1] else np.linalg.lstsq(T, odds)[0]
     return x.ravel()
 
 
 def inside_domain(problem: Problem, objective: FoldObjective, coordinates: Coordinates, x: Array) -> Array:
     """Return a start inside the domain of the link: the usual one, or the one given."""
-    if problem.link is None or np.isinf(problem.link.domain).all() or np.isfinite(objective.evaluate(x).value):
+    if problem.link is None or not is_bounded(problem.link) or np.isfinite(objective.evaluate(x).value):
         return x
     warm = None if problem.start is None else coordinates.from_user(*problem.start)
     if warm is None or not np.isfinite(objective.evaluate(warm).value):

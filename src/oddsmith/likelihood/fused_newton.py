@@ -31,17 +31,18 @@ def fused_steps(objective: FoldObjective, w: Array, steps: int, small: float) ->
         return None
     plain = objective.link is None and objective.whitening is None and objective.buffers is None and objective.all_free
     diagonal = penalty is None or penalty.Q.ndim == 1
-    if not (plain and diagonal and objective.shape[0] == 1 and source.row_storage is DenseRows):
+    if not (plain and diagonal and objective.shape[0] == 1):
         return None
     slices = source.slices()
-    if len(slices) > 1 or source.n_rows * float(objective.size) ** 2 > settings.one_thread_products:
+    block, products = source.block(*slices[0]), source.n_rows * float(objective.size) ** 2
+    if products > settings.one_thread_products or len(slices) > 1 or type(block.Phi) is not DenseRows:
         return None
     m, state, nothing = 1.0 / objective.sampling_fraction, objective.state, np.zeros(objective.size)
     e, known, longest = state.last, None, state.max_row_norm2
     if e is not None and isinstance(e.hessian, np.ndarray) and (e.w == w).all():
         known = NewtonSums(-e.log_likelihood / m, e.gradient / m, e.hessian / m)
     found = newton_steps(
-        source.block(*slices[0]),
+        block,
         (objective.center, np.concatenate(([1.0], objective.scale))),
         (nothing, nothing) if penalty is None else (penalty.Q / m, penalty.mean[0]),
         w,
@@ -51,19 +52,22 @@ def fused_steps(objective: FoldObjective, w: Array, steps: int, small: float) ->
         separated=settings.separated_ratios,
         inverse=objective.scale**-2.0 if longest is None else None,
         known=known,
+        rough=penalty is not None and objective.size > settings.rough_weights,
     )
     if found is None:
         return None
     state.passes += found.evaluations
     if found.sums is not None:
         state.max_row_norm2 = found.sums.longest if longest is None else longest
-        state.last = _evaluation(found.w, found.sums, penalty, m)
+        state.last = _evaluation(found, found.sums, penalty, m)
     return found if m == 1.0 else replace(found, trace=found.trace * [m, m, m, sqrt(m)])
 
 
-def _evaluation(w: Array, sums: NewtonSums, penalty: Quadratic | None, m: float) -> ObjectiveValue:
+def _evaluation(end: NewtonSteps, sums: NewtonSums, penalty: Quadratic | None, m: float) -> ObjectiveValue:
     """Return the evaluation at the end of the steps, which the solver asks for next."""
-    value = m * sums.loss + (0.0 if penalty is None else penalty.value(w[None]))
-    return ObjectiveValue(
-        w=w, value=value, log_likelihood=-m * sums.loss, gradient=m * sums.gradient, hessian=m * sums.hessian
-    )
+    w, loss, g, H = end.w, sums.loss, sums.gradient, sums.hessian
+    if m != 1.0:  # the kernel's factor is another one
+        value = m * loss + (0.0 if penalty is None else penalty.value(w[None]))
+        return ObjectiveValue(w=w, value=value, log_likelihood=-m * loss, gradient=m * g, hessian=m * H)
+    e = ObjectiveValue(w=w, value=loss + end.penalty, log_likelihood=-loss, gradient=g, hessian=H)
+    return e if end.factor is None else e.with_factor(end.factor, end.next_step)

@@ -17,8 +17,38 @@ if TYPE_CHECKING:
     from oddsmith.likelihood.separation import Separation
 
 
-def remedy(solver: object, max_iter: int, n_iter: int) -> str:
-    """Return the advice for a fit that stopped early, after ``n_iter`` iterations of at most ``max_iter``."""
+LARGEST_CONDITION = 1e12  # Condition number of a Hessian from which a direction may be lost in rounding.
+MOST_WEIGHTS = 1000  # Weights up to which the eigenvectors of a Hessian are found for a message: half a second.
+LARGE_ENTRY = 0.1  # Entry of an eigenvector, relative to the largest, from which a column belongs to the direction.
+
+
+def dependent_columns(H: Array | None, shape: tuple[int, int], names: list[str]) -> list[str]:
+    """Return the columns whose combination has nearly no curvature, by the Hessian of a fit; none if all have enough.
+
+    >>> dependent_columns(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]), (1, 3), ["a", "b"])
+    ['a', 'b']
+    """
+    if H is None or len(H) > MOST_WEIGHTS or not np.isfinite(H).all():
+        return []
+    values, vectors = np.linalg.eigh(H)
+    if values[0] * LARGEST_CONDITION > values[-1]:
+        return []
+    size = np.abs(vectors[:, 0]).reshape(shape).max(axis=0)
+    return [name for name, entry in zip(names, size[1:], strict=True) if entry >= LARGE_ENTRY * size.max()]
+
+
+def remedy(solver: object, max_iter: int, n_iter: int, dependent: list[str] | None = None) -> str:
+    """Return the advice for a fit that stopped early, after ``n_iter`` iterations of at most ``max_iter``.
+
+    ``dependent`` are the columns that are nearly linear combinations of each other, if any.
+    """
+    if dependent and n_iter < max_iter:
+        return (
+            f"{column_list(dependent)} are linear combinations of each other, but for rounding, and the prior is too "
+            "weak for columns of this size: float64 cannot hold the curvature that would determine their separate "
+            "weights and certify the optimum. Leave all but one out, use a prior with a smaller scale, or give the "
+            "columns in larger units."
+        )
     if solver == "sgd" or isinstance(solver, SGD):
         return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
     if n_iter < max_iter and solver in ("auto", "newton"):

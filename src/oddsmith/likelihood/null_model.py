@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.fit import fit_likelihood
-from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.problem import Problem, constant_log_likelihood
 from oddsmith.numerics import Array
 
 if TYPE_CHECKING:
@@ -27,14 +27,8 @@ def null_log_likelihood(problem: Problem) -> float:
 
     Without an offset it has a closed form, ``Σ_k W_k log(W_k / W)``; with one, it takes a small fit of K − 1 weights.
     """
-    W = problem.class_weight
     if not problem.source.has_offset:
-        if problem.intercept:
-            return float(W @ np.log(np.where(W > 0, W, 1.0) / W.sum()))  # an update may lack a class
-        if problem.link is None:
-            return float(-W.sum() * np.log(len(W)))
-        log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
-        return float(W[1] * log_p[0] + W[0] * log_p[1])
+        return constant_log_likelihood(problem)
     source = replace(problem.source, transform=zero_column, M=1)
     if isinstance(source, MemorySource):
         source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)

@@ -32,12 +32,14 @@ from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
+from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 if TYPE_CHECKING:
+    from oddsmith.kernels.lbfgs import LbfgsPoints
     from oddsmith.likelihood.implicit_hessian import ImplicitHessian
 
 S = TypeVar("S", bound=Statistic)
@@ -185,9 +187,14 @@ class FoldObjective:
         """Threads of the engine, None for its own choice."""
         return threads_of(self.engine)
 
+    def fixed(self, x: Array) -> Array:
+        """Return weights (C × P) with those at zero that may not move."""
+        X = x.reshape(self.shape)
+        return X if self.all_free else np.where(self.free, X, 0.0)
+
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        X = x.reshape(self.shape) if self.all_free else np.where(self.free, x.reshape(self.shape), 0.0)
+        X = self.fixed(x)
         X = self.T @ X if len(X) > 1 else X
         W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
         return W if self.whitening is None else W @ self.whitening.T, np.ascontiguousarray(X[:, 0])
@@ -198,7 +205,7 @@ class FoldObjective:
         ``expected`` gives the Hessian that is expected under the model, where a link makes the two differ.
         """
         last = None if expected else self.state.last
-        if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
+        if last is not None and (order < 2 or last.hessian is not None) and (last.w is w or (last.w == w).all()):
             return last
         if not expected:
             last = self.state.last = None  # its Hessian makes room
@@ -231,6 +238,14 @@ class FoldObjective:
     def newton_steps(self, w: Array, steps: int, small: float) -> NewtonSteps | None:
         """Take plain Newton steps in one call of a kernel, where that is possible."""
         return fused_steps(self, w, steps, small)
+
+    def lbfgs_points(
+        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+    ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
+        """Run L-BFGS in one call of a kernel, where that is possible."""
+        from oddsmith.likelihood.fused_lbfgs import fused_points
+
+        return fused_points(self, w, distance, steps, stall)
 
     def _fix(self, H: Array, diagonal: float) -> None:
         """Clear the rows and columns of fixed coordinates, but for the diagonal."""
@@ -289,12 +304,19 @@ class FoldObjective:
         if not filled and (self.state.last is None or not np.array_equal(self.state.last.w, w)):
             self.evaluate(w)
 
-    def preconditioner(self, w: Array) -> InterceptPreconditioner:
+    def preconditioner(self, w: Array) -> Preconditioner:
         """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
 
-        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
+        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
+        over a table with a large factor, it is the Hessian itself, with that factor eliminated.
         """
         C, P = self.shape
+        if C > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
+            from oddsmith.likelihood.class_blocks import level_preconditioner
+
+            found = level_preconditioner(self, w)
+            if found is not None:
+                return found
         if self.whitening is not None:
             return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
         self._fill_row_curvature(w)
@@ -497,8 +519,11 @@ class FoldObjective:
             from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
 
             return in_few_slices(source, 0.0 if self._crosses else between_bytes(self))
-        one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
-        if not one_slice or products <= policy.POLICY.one_thread_products:
+        few = products <= policy.POLICY.one_thread_products
+        if few or not isinstance(source, MemorySource) or source.transform is not None:
+            return source
+        whole = source.slice_rows is None and source.size <= policy.POLICY.one_thread_elements
+        if source.slice_rows != source.n_rows and not (whole and len(source.slices()) == 1):
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
 

@@ -173,7 +173,7 @@ def fit_without_levels(
     source = problem.source
     assert isinstance(source, MemorySource)
     s = np.where(found.rows, 0.0, 1.0 if source.s is None else source.s)
-    weight = np.bincount(source.t, weights=s, minlength=2).astype(np.float64)
+    weight = np.array([s.sum(where=source.t == k) for k in range(2)])
     rest = replace(problem, source=replace(source, s=s), class_weight=weight)
     fit = fit_likelihood(rest) if weight.min() > 0 else _null_fit(problem)
     further = Separation("none", {})

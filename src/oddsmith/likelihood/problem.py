@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -123,7 +126,30 @@ def machine_of(problem: Problem) -> Machine:
         from oddsmith.likelihood.device_coordinates import device_machine
 
         return device_machine(problem.source)  # type: ignore[arg-type]
-    return Machine.here(half_precision=is_large(problem.source) and has_half_precision())
+    return _this_machine(int(time.monotonic()), is_large(problem.source) and has_half_precision())
+
+
+@lru_cache(maxsize=2)
+def _this_machine(second: int, half_precision: bool) -> Machine:
+    """Return this machine as it is in a ``second``, since to look at it takes as long as an iteration on few rows."""
+    return Machine.here(half_precision=half_precision)
+
+
+def constant_log_likelihood(problem: Problem) -> float:
+    """Return the log likelihood of the intercepts alone, ``Σ_k W_k log(W_k / W)``; without intercepts, of weights 0.
+
+    NaN where an offset leaves it without a closed form.
+    """
+    if problem.source.has_offset:
+        return math.nan
+    weights = problem.class_weight.tolist()
+    if problem.intercept:
+        total = math.fsum(weights)
+        return math.fsum(w * math.log(w / total) for w in weights if w > 0.0)  # an update may lack a class
+    if problem.link is None:
+        return -math.fsum(weights) * math.log(len(weights))
+    log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
+    return float(weights[1] * log_p[0] + weights[0] * log_p[1])
 
 
 def log_odds(class_weight: Array, link: Link | None) -> Array:

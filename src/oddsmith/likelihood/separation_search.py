@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.engines import MemorySource, PartedSource
-from oddsmith.likelihood.fit import LikelihoodFit
+from oddsmith.likelihood.fit import LikelihoodFit, rescale, resume
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import (
     SLACK,
@@ -24,6 +24,7 @@ from oddsmith.likelihood.separation import (
     with_alone,
 )
 from oddsmith.numerics import Array
+from oddsmith.solvers import policy
 from oddsmith.statistic import Shape
 from oddsmith.statistics.column_classes import ColumnClasses
 
@@ -132,6 +133,28 @@ def find_separation(
     verdict = with_alone(verdict, rows, t, classes, terms)
     alone = tuple(name for name in verdict.alone if _separates_all(terms.index(name), rows, t, nearest))
     return replace(verdict, alone=alone)
+
+
+LIMIT_MARGIN = 15.0  # Margin of the hardest row at which fitted probabilities are those of the limit: e^−15 of it.
+COSTLY_STEPS = 5  # Newton steps towards it where Hessians are costly.
+LONGEST_SCALING = 1e3  # Most times as far that weights are moved along a separating direction.
+
+
+def fit_at_limit(problem: Problem, fit: LikelihoodFit, verdict: Separation) -> LikelihoodFit:
+    """Go on with a diverging fit of separated classes, until the fitted probabilities are those of the limit.
+
+    Weights that classify every row correctly separate the classes; then multiples of them go there, in a pass for the
+    smallest margin and one Hessian. Newton's method, with a Hessian for each step, goes on otherwise (for fewer steps,
+    of about one unit of margin each, where Hessians are costly).
+    """
+    costly = problem.source.n_present * float(fit.result.w.size) ** 2 >= policy.POLICY.deferred_products
+    if verdict.kind == "complete" and costly and fit.learned.hessian is not None:
+        params = HardestRowsParams(coef=fit.coef, intercept=fit.intercept, whitening=problem.whitening, size=1)
+        margin = float(problem.engine.fold(HardestRows, problem.source, params).margin[0])  # type: ignore[type-var]
+        if margin * LONGEST_SCALING > LIMIT_MARGIN:
+            return rescale(problem, fit, 1.0 + LIMIT_MARGIN / margin)
+    steps = COSTLY_STEPS if costly else int(LIMIT_MARGIN)
+    return resume(replace(problem, max_iter=min(problem.max_iter, steps)), fit)
 
 
 def _search(

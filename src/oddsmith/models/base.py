@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from math import isnan
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -44,7 +45,14 @@ OUT_OF_RANGE = (
 def check_estimates(model: Estimator) -> None:
     """Raise if estimates are NaN or infinite."""
     for name, value in vars(model).items():
-        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any():
+        # A sum that is a number has no NaN in it.
+        if (
+            type(value) is np.ndarray
+            and name[-1] == "_"
+            and value.dtype.kind == "f"
+            and isnan(np.add.reduce(value, axis=None))
+            and np.isnan(value).any()
+        ):
             raise InvalidInputError(OUT_OF_RANGE.format(f"{name} would hold NaN"))
 
 
@@ -305,8 +313,10 @@ class Classifier(ClassifierMixin, Estimator):
         """Write the fitted model to a file; ``oddsmith.load(path)`` restores it, bit for bit.
 
         The file contains numbers and JSON, never code and never training rows; it is written completely or not at all.
-        ``docs/model_file.md`` describes the format, `oddsmith.load` what a loaded model can compute. The file depends
-        on the fitted model alone. A model that contains a scikit-learn model or transformer cannot be saved.
+        ``docs/model_file.md`` describes the format, `oddsmith.load` what a loaded model can compute. Saving
+        reads no rows: the file depends on the model alone. A large fit with a prior may have formed no Hessian; the
+        first ``summary()`` or ``posterior_`` adds it to the model, and so to files saved afterwards. A model that
+        contains a scikit-learn model or transformer cannot be saved.
 
         >>> import tempfile, oddsmith
         >>> model = oddsmith.LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])

@@ -37,7 +37,7 @@ from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seede
 from oddsmith.likelihood.fitted_state import TrainingDataRef
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.problem import Problem
-from oddsmith.links import LINKS
+from oddsmith.links import LINKS, is_bounded
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
 from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
@@ -275,7 +275,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         searched = isinstance(self.prior, JeffreysPrior | LaplacePrior) or isinstance(
             getattr(self.prior, "scale", None), str
         )
-        return self.basis is None and not searched and bool(np.isinf(LINKS[self.link].domain).all())
+        return self.basis is None and not searched and not is_bounded(LINKS[self.link])
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
@@ -299,7 +299,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         """Refuse data in pieces if the fit needs individual rows."""
         if self.solver == "sgd" or isinstance(self.solver, SGD):
             refuse_pieces(X, "Stochastic gradient descent", "Use solver='auto'")
-        if not np.isinf(LINKS[self.link].domain).all():
+        if is_bounded(LINKS[self.link]):
             refuse_pieces(X, f"A fit with link={self.link!r}", "Use link='logit'")
         scale = self.prior.scale if isinstance(self.prior, GaussianPrior | LaplacePrior) else None
         if isinstance(scale, str) and scale != "evidence":
@@ -335,7 +335,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             from oddsmith.likelihood.firth import fit_firth
 
             return fit_firth(problem), None
-        if problem.link is not None and not np.isinf(problem.link.domain).all():
+        if problem.link is not None and is_bounded(problem.link):
             from oddsmith.likelihood.barrier import fit_bounded
 
             return fit_bounded(problem), None
@@ -351,15 +351,14 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
-        from oddsmith.likelihood.separation_search import find_separation
+        from oddsmith.likelihood.separation_search import find_separation, fit_at_limit
 
         verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()], level_columns(self))
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":
             return resume(problem, fit), None
-        # Far enough along the way to infinity that the fitted probabilities are those of the limit.
-        return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
+        return fit_at_limit(problem, fit, verdict), verdict
 
     def _trace(self, result: SolverResult, coordinates: Coordinates, common: Array, reference: int | None) -> Trace:
         """Return the trace, with recorded weights in the form of `coef_` and `intercept_`, intercept first."""
@@ -383,25 +382,26 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
         self.log_likelihood_ = fit.result.final.log_likelihood
-        columns = self.coef_.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
+        aliased = np.flatnonzero(fit.aliased) if not fit.learned.free.all() else ()
+        columns = self.coef_.shape[1] - len(aliased) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
         if W is not None:
             intercepts = (len(classes) - 1) * int(problem.intercept)
             self.n_parameters_ = int(np.count_nonzero(self.coef_)) + intercepts
-        self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
+        self.aliased_ = [str(name) for name in self._names()[aliased]] if len(aliased) else []
         self.certificate_, self.plan_ = certificate, fit.plan
         self.trace_ = self._trace(fit.result, fit.learned.coordinates, common, reference)
         self.n_iter_ = fit.result.iterations
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self.link_, self._sgd_state, self._separation = self.link, None, verdict
-        null = fit.learned.null_log_likelihood
-        null = null_log_likelihood(problem) if np.isnan(null) else null
-        self._learned = replace(fit.learned, null_log_likelihood=null)
+        self._learned = fit.learned
+        if np.isnan(fit.learned.null_log_likelihood):
+            self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
 
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.certificate_.converged and not self.aliased_ and verdict is None:
             return
-        from oddsmith.likelihood.messages import aliased_message, remedy, separation_message
+        from oddsmith.likelihood.messages import aliased_message, dependent_columns, remedy, separation_message
 
         if self.aliased_:
             warnings.warn(aliased_message(self.aliased_), errors.CollinearityWarning, stacklevel=5)
@@ -409,7 +409,9 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
-            then = remedy(self.solver, self.max_iter, self.n_iter_)
+            names, learned = [str(name) for name in self._names()], self._learned
+            dependent = dependent_columns(learned.hessian, learned.x.shape, names) if learned else []
+            then = remedy(self.solver, self.max_iter, self.n_iter_, dependent)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."

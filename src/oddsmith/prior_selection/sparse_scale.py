@@ -65,16 +65,17 @@ def cross_validated_loss(
     """Return the mean log loss of the rows left out at each of ascending ``scales``, and its standard error over folds.
 
     Each fold is a path on its training rows; it begins near the path of all rows, of which ``guide`` is, or that of the
-    first fold. Folds run in parallel where the rows are few; of many, the rows of a fold do. Cost: a path for each
-    fold, one after the other in memory for large data.
+    first fold. Folds run in parallel where the rows are few; of many, the rows of a fold do, and two folds at a time,
+    since there is work between two passes. Cost: a path for each fold, two of them in memory for large data.
     """
     source, losses = problem.memory_source, []
-    threads = 1 if is_large(source) else min(threads_of(problem.engine) or available_cores(), len(splits))
-    inside = problem if threads == 1 else replace(problem, engine=MemoryEngine(1))
-    if guide is None and threads == 1:
+    threads = threads_of(problem.engine) or available_cores()
+    together = 1 if is_large(source) else min(threads, len(splits))
+    inside = problem if together == 1 else replace(problem, engine=MemoryEngine(1))
+    if guide is None and together == 1:
         first, guide = _fold_losses(problem, splits[0], scales, tol, None)
         losses, splits = [first], splits[1:]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(max(together, min(threads, 2))) as pool:
         losses += [loss for loss, _ in pool.map(lambda split: _fold_losses(inside, split, scales, tol, guide), splits)]
     found = np.array(losses)
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(len(scales), np.nan)

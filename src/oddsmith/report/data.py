@@ -80,7 +80,9 @@ def _describe(frame: Frame, name: str, missing: int) -> tuple[str, str, float, f
     values = values[np.isfinite(values)]
     if not len(values):
         return "", "", mean, sd
-    low, middle, high = (float(q) for q in np.quantile(values, [0.0, 0.5, 1.0]))
+    low, high = float(values.min()), float(values.max())
+    one, two = (float(np.quantile(values, 0.5, method=side)) for side in ("lower", "higher"))
+    middle = one if one == two else 0.5 * one + 0.5 * two  # the difference of large numbers is none that floats hold
     ends = " … ".join(map(_date if kind == "date" else number, (low, middle, high)))
     if kind != "date":
         mean, sd = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else sd

@@ -38,6 +38,11 @@ class ObjectiveValue:
     hessian: Array | BorderedDiagonal | None = None
     rounding: float = 0.0
 
+    @cached_property
+    def gradient_norm(self) -> float:
+        """The norm of the gradient."""
+        return math.sqrt(float(self.gradient @ self.gradient))
+
     def factor(self) -> Factor:
         """Return the factor of the Hessian, which must have been requested."""
         return self._factor
@@ -48,6 +53,16 @@ class ObjectiveValue:
         return (
             self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
         )
+
+    def with_factor(self, factor: Factor, step: Array) -> ObjectiveValue:
+        """Return the same evaluation with the factor of its Hessian, and the solution of that for the gradient."""
+        vars(self).update(_factor=factor, newton_step=step)
+        return self
+
+    @cached_property
+    def newton_step(self) -> Array:
+        """The inverse Hessian, which must have been requested, times the gradient."""
+        return self._factor.solve(self.gradient)
 
     @property
     def dense_hessian(self) -> Array:
@@ -350,6 +365,16 @@ class Recorder:
         for k, (value, loss, norm, _) in enumerate(steps.trace.tolist()):
             self.records.append((value, -loss, norm, float(k > 0), first + k, seconds, self.stage))
 
+    def add_points(self, trace: Array, evaluations: int, last: Array) -> None:
+        """Record the points of a search, whose ``evaluations`` the objective has counted as passes already.
+
+        A row of ``trace``: the objective, the loss, the gradient's norm, the step, the evaluations up to there.
+        """
+        before, seconds = self.objective.passes - evaluations, time.perf_counter() - self.began
+        for value, loss, norm, step, count in trace.tolist():
+            self.records.append((value, -loss, norm, step, before + int(count), seconds, self.stage))
+        self.last = last
+
     def end_with(self, e: ObjectiveValue, stage: str) -> None:
         """Record the last iteration, or change the stage of the last record."""
         if self.last is not None and self.last is e.w:
@@ -361,10 +386,19 @@ class Recorder:
         self.subsample_records.append(self._record(e, 1.0, stage))
 
     def _record(self, e: ObjectiveValue, step_size: float, stage: str, *more: object) -> tuple[Any, ...]:
-        norm = math.sqrt(float(e.gradient @ e.gradient))
         seconds = time.perf_counter() - self.began
         kept = (e.w.copy(),) if WEIGHTS in self.columns else ()
-        record = (e.value, e.log_likelihood, norm, step_size, self.objective.passes, seconds, stage, *kept, *more)
+        record = (
+            e.value,
+            e.log_likelihood,
+            e.gradient_norm,
+            step_size,
+            self.objective.passes,
+            seconds,
+            stage,
+            *kept,
+            *more,
+        )
         return record[: len(self.columns) - 1]
 
     def result(self, e: ObjectiveValue, certificate: Certificate, *, diverging: bool = False) -> SolverResult:
@@ -380,9 +414,9 @@ class Recorder:
 
     def trace(self) -> Trace:
         """Return the records, numbered."""
-        rows = [(number, *row) for number, row in enumerate((*self.subsample_records, *self.records))]
-        blank = ("",) * len(self.columns)
-        return Trace(tuple((row + blank)[: len(self.columns)] for row in rows), self.columns)
+        records, count = (*self.subsample_records, *self.records), len(self.columns) - 1
+        rows = [(k, *row, *("",) * (count - len(row))) for k, row in enumerate(records)]
+        return Trace(tuple(rows), self.columns)
 
 
 O_contra = TypeVar("O_contra", bound=Objective, contravariant=True)

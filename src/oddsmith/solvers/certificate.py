@@ -13,6 +13,7 @@ that a unit step (in the norm of the Hessian) can cause in any row. With the New
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite, sqrt
 
 import numpy as np
 
@@ -51,10 +52,11 @@ def decrement_bound(
     smallest = factor.smallest_eigenvalue if smallest is None else smallest
     if not (smallest > 0.0 and factor.complete):  # nothing bounds a direction without curvature
         return DecrementBound(np.inf, np.inf, exact=True)
-    rigorous = bool(np.isfinite(objective.self_concordance))
+    constant = objective.self_concordance
+    rigorous = isfinite(constant)
     # The rounding of the gradient is added, so that the bound holds for the exact objective.
-    noise = (objective.rounding + e.rounding) * np.sqrt(len(e.gradient) / smallest)
-    rho = objective.self_concordance / np.sqrt(smallest) if rigorous else 0.0
+    noise = (objective.rounding + e.rounding) * sqrt(len(e.gradient) / smallest)
+    rho = constant / sqrt(smallest) if rigorous else 0.0
     return DecrementBound(factor.norm(e.gradient) + noise, rho, exact=rigorous)
 
 
@@ -82,9 +84,9 @@ def certificate_from(
     """Return the certificate from a bound of the decrement; the factor is used for the condition number only."""
     gap = gap_bound(bound.decrement, bound.rho)
     return Certificate(
-        converged=bool(np.isfinite(gap) and gap <= e.allowed_gap(tol)),
+        converged=isfinite(gap) and gap <= e.allowed_gap(tol),
         gap=float(gap),
-        gradient_norm=float(np.linalg.norm(e.gradient)),
+        gradient_norm=e.gradient_norm,
         condition=np.nan if factor is None else factor.condition,
         passes=objective.passes,
         rigorous=bound.exact,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import matmul
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +18,66 @@ from oddsmith.solvers.line_search import line_search
 Pair = tuple[Array, Array, float | Array]
 Pairs = list[Pair]
 """Steps, the changes of the gradient along them, and the products of the two (the curvature)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """How far a point is from the end of a search, which is reached at 1: ``√(‖g‖² / near)``.
+
+    With ``measure`` (P), the squared norm is ``Σ measure g²``, otherwise the preconditioner's. If ``relative``,
+    ``near`` is a part of the objective, where that is above 1.
+
+    >>> from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
+    >>> A = KroneckerSumPreconditioner(np.eye(1), np.array([0.0, 3.0]))
+    >>> e = ObjectiveValue(w=np.zeros(2), value=8.0, log_likelihood=-8.0, gradient=np.array([1.0, 4.0]))
+    >>> Distance(preconditioner=A, near=5.0)(e), Distance(preconditioner=A, near=0.5, measure=e.w + 1.0)(e) ** 2
+    (1.0, 34.0)
+    """
+
+    preconditioner: Preconditioner
+    near: float
+    measure: Array | None = None
+    relative: bool = False
+
+    def __call__(self, e: ObjectiveValue) -> float:
+        """Return the distance of ``e``."""
+        near = self.near * (max(1.0, abs(e.value)) if self.relative else 1.0)
+        if self.measure is None:
+            return self.preconditioner.norm(e.gradient) / math.sqrt(near)
+        squares = e.gradient.reshape(-1, len(self.measure)) ** 2
+        return math.sqrt(float((squares * self.measure).sum()) / near)
+
+
+class SearchPoints(Protocol):
+    """The points of a search, and the evaluation at its end.
+
+    A row of ``trace``: the objective, the loss, the gradient's norm, the step to the point, the evaluations up to it.
+    """
+
+    @property
+    def trace(self) -> Array:
+        """Points × 5."""
+
+    @property
+    def distances(self) -> Array:
+        """The distance of each point."""
+
+    @property
+    def evaluations(self) -> int:
+        """Number of passes."""
+
+
+@runtime_checkable
+class FusedLBFGS(Protocol):
+    """An objective that runs L-BFGS faster than by an evaluation for each point."""
+
+    def lbfgs_points(
+        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+    ) -> tuple[ObjectiveValue, SearchPoints] | None:
+        """Search from ``w``; return the end and the points up to it, None where it cannot.
+
+        ``stall`` are the points from which progress is judged, and the steps up to which it goes on.
+        """
 
 
 def gradient_only(norms: list[float]) -> int:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import TRACE_COLUMNS, Certificate
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, Factor, FusedNewton, Objective, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import certify, decrement_bound, gap_bound
+from oddsmith.solvers.base import (
+    SOLVERS,
+    Factor,
+    FusedNewton,
+    Objective,
+    ObjectiveValue,
+    Recorder,
+    Solver,
+    SolverResult,
+)
+from oddsmith.solvers.certificate import NEGLIGIBLE, certify, decrement_bound, gap_bound
 from oddsmith.solvers.line_search import line_search
 
 
@@ -48,7 +58,7 @@ class Newton:
         step, diverging = float(len(decrements) > 0), False
         while True:
             factor, observed = definite_factor(objective, e)  # 2
-            p = factor.solve(e.gradient)
+            p = e.newton_step if observed else factor.solve(e.gradient)
             slope = float(p @ e.gradient)
             decrements.append(math.sqrt(max(slope, 0.0)))
             recorder.add(e, step, "observed" if observed else "expected")
@@ -63,19 +73,20 @@ class Newton:
                 break
             e, step = moved
         certificate = certify(objective, e, tol, factor)
-        # Without curvature of its own a point is no optimum.
-        certificate = replace(certificate, converged=certificate.converged and observed and not diverging)
+        if diverging or not observed:  # without curvature of its own a point is no optimum
+            certificate = replace(certificate, converged=False)
         return recorder.result(e, certificate, diverging=diverging)
 
     def _plain_steps(
         self, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
     ) -> tuple[Array, list[float]]:
         """Let the objective take the first steps, if it does so faster; return the point, and the decrements so far."""
-        if not (self.fused and isinstance(objective, FusedNewton)):
+        # The name is looked up, since the question whether an object has all that a protocol asks for takes longer.
+        if not (self.fused and hasattr(objective, "newton_steps")):
             return w, []
         settings = policy.POLICY
         small = max(10.0 * settings.newton_digits * tol, self.stop)  # from there one step more ends unchecked
-        steps = objective.newton_steps(w, min(max_iter, settings.fused_steps), small)
+        steps = cast(FusedNewton, objective).newton_steps(w, min(max_iter, settings.fused_steps), small)
         if steps is None:
             return w, []
         recorder.add_steps(steps)
@@ -121,26 +132,36 @@ def unchecked_newton_step(
     A step of decrement λ leaves at most e^(ρλ) ρλ²/2. If that proves nothing, return the point itself with its own
     certificate.
     """
-    certificate = certify(objective, e, tol, factor)
-    bound = decrement_bound(factor, e, objective)
-    u = bound.rho * bound.decrement
-    left = 0.5 * u * bound.decrement * float(np.exp(min(u, 1.0)))
-    noise = bound.decrement - factor.norm(e.gradient)
-    gap = gap_bound(left + noise, bound.rho)
+    certificate, decrement = certify(objective, e, tol, factor), factor.norm(e.gradient)
+    # As in a certificate, any bound of the eigenvalues will do where little is left.
+    for smallest in (factor.eigenvalue_floor, None) if isinstance(factor, SpdFactor) else (None,):
+        bound = decrement_bound(factor, e, objective, smallest)
+        u = bound.rho * bound.decrement
+        left = 0.5 * u * bound.decrement * math.exp(min(u, 1.0))
+        gap = gap_bound(left + (bound.decrement - decrement), bound.rho)
+        if gap <= NEGLIGIBLE * e.allowed_gap(tol) and left <= policy.POLICY.newton_digits * tol:
+            break
     if not (bound.exact and gap < certificate.gap):
         return e, certificate
-    p = factor.solve(e.gradient)
+    p = e.newton_step if factor is e.factor() else factor.solve(e.gradient)
     w, value = e.w - p, e.value - 0.5 * float(p @ e.gradient)
     final = replace(e, w=w, value=value, log_likelihood=objective.log_likelihood(w, value), gradient=0.0 * p)
-    converged = np.isfinite(gap) and gap <= tol * max(1.0, abs(value))
-    return final, replace(certificate, converged=bool(converged), gap=gap, gradient_norm=float(left))
+    converged = math.isfinite(gap) and gap <= tol * max(1.0, abs(value))
+    return final, replace(certificate, converged=converged, gap=gap, gradient_norm=left)
 
 
 def continue_with_newton(
     newton: Newton, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
 ) -> SolverResult:
-    """Continue with Newton's method, appending its iterations to the record (which may end with its start)."""
-    result = replace(newton, fused=False).minimise(objective, w, tol=tol, max_iter=max_iter)  # few steps are left
+    """Continue with Newton's method, of which few steps are left."""
+    return continue_with(replace(newton, fused=False), objective, w, recorder, tol, max_iter)
+
+
+def continue_with(
+    solver: Solver[Any], objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
+) -> SolverResult:
+    """Continue with another solver, appending its iterations to the record (which may end with its start)."""
+    result = solver.minimise(objective, w, tol=tol, max_iter=max_iter)
     if recorder.last is w:
         recorder.records.pop()
     recorder.records.extend(record[1:] for record in result.trace.records)

@@ -109,7 +109,7 @@ def _available_memory(second: int) -> float:
     The lookup is cached for a ``second``: it takes as long as several iterations on a small table.
     """
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with open("/proc/meminfo", encoding="utf-8") as lines:
             free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration, ValueError):
         return _physical_memory()
@@ -257,6 +257,8 @@ class Planner:
             return self.on_device()
         if facts.eliminated or self.narrow_table:
             return self.table()
+        if self.gradients_first:
+            return self.gradients()
         if self.few_rows:
             return self.row_space()
         if weights > self.policy.largest_hessian:
@@ -269,8 +271,7 @@ class Planner:
         # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
         if self.tall and (facts.sample_shows_columns or not flat):
             return self.subsampled(polish=flat, representative=facts.sample_shows_columns)
-        rows = max(self.policy.small_rows[facts.n_classes > 2], self.policy.small_rows_per_weight * weights)
-        if self.can_subsample and facts.n_rows >= rows:
+        if self.tall_enough:
             return self.subsampled(polish=True, representative=self.small_table and facts.sample_shows_columns)
         if self.hessian_dominates:
             n, reason = facts.n_rows, f"since a Hessian of {weights:,} weights costs as much as many gradients"
@@ -338,6 +339,13 @@ class Planner:
         return self.can_subsample and self.large and facts.n_rows >= rows
 
     @property
+    def tall_enough(self) -> bool:
+        """Whether a table that is not large has so many rows that a subsample saves passes over all of them."""
+        settings, facts = self.policy, self.facts
+        rows = max(settings.small_rows[facts.n_classes > 2], settings.small_rows_per_weight * facts.n_weights)
+        return self.can_subsample and facts.n_rows >= rows
+
+    @property
     def wide_and_sparse(self) -> bool:
         """Whether rows are sparse with so many weights that Hessian products cost far less than forming the Hessian."""
         facts = self.facts
@@ -362,6 +370,39 @@ class Planner:
         stage = replace(stage, seconds=seconds, memory=stage.memory + 32.0 * inside**2)
         reason = f"since the optimum is a combination of the rows, fewer than the {facts.n_columns:,} columns"
         return Plan((stage,), reason, 4, RowSpaceNewton())
+
+    @property
+    def gradients_first(self) -> bool:
+        """Whether a kernel runs L-BFGS on the rows, which ends most fits with a prior before a Hessian pays."""
+        facts, settings = self.facts, self.policy
+        dense = facts.in_memory and facts.storage in ("dense", "dense by columns") and not facts.whitened
+        plain = dense and facts.has_prior and facts.link == "logit" and not (self.tall or self.tall_enough)
+        many = facts.n_weights > settings.kernel_gradient_weights and self.products > settings.kernel_gradient_products
+        return plain and many and facts.size * facts.shape[0] <= settings.fused_elements
+
+    def gradients(self) -> Plan:
+        """Return the plan of L-BFGS in a kernel, with the solver that takes over where it stalls.
+
+        Iterations grow with the columns for each row, up to one, and with the classes.
+        """
+        facts, settings, n, (C, P) = self.facts, self.policy, self.facts.n_rows, self.facts.shape
+        weights, kept = facts.n_weights, self.products < settings.deferred_products
+        then: Solver[Any] | None = None
+        if self.few_rows:
+            then, reason = RowSpaceNewton(), "in the row space"
+        elif weights > settings.largest_hessian:
+            then, reason = TruncatedNewton(strict=False, watch_divergence=False), "without a Hessian"
+        else:
+            then = Newton(watch_divergence=False) if self.products <= settings.stalled_newton_products else None
+            reason = "with Hessians"
+        solver = DiagonalLBFGS(watch_divergence=False, final_hessian=False, keeps_hessian=kept, then=then)
+        iterations = min(100.0, round((10.0 + 75.0 * min(1.0, P / max(1, n)) ** 0.7) * (0.75 + 0.25 * C)))
+        stage = self.stage("L-BFGS", n, iterations, hessians=float(kept))
+        cores = self.machine.cores if facts.size * C > settings.fused_slice_elements else 1
+        seconds = iterations * (4.0 * facts.size * C / (self.machine.flops_per_core * cores) + 5e-6)
+        hessian = self.stage("L-BFGS", n, 0.0, hessians=float(kept)).seconds
+        reason = f"since gradients of {weights:,} weights cost little; if they stall, Newton {reason} follows"
+        return Plan((replace(stage, seconds=seconds + hessian),), reason, iterations + kept, solver)
 
     @property
     def hessian_dominates(self) -> bool:
@@ -500,7 +541,8 @@ class Planner:
         facts, machine, weights = self.facts, self.machine, float(self.facts.n_weights)
         share, classes = rows / max(1, facts.n_rows), facts.n_classes - 1
         cores = 1 if facts.size * classes <= self.policy.one_thread_elements else machine.cores
-        activations = rows * classes * (1.0 if facts.link == "logit" else machine.link_slowdown)
+        fused = facts.link == "logit" and not (facts.storage == "table" and classes > 1)
+        activations = rows * classes * (1.0 if fused else machine.link_slowdown)
         reading = 8.0 * facts.size * share / machine.bytes_per_second
         one_pass = reading + activations / (machine.activations_per_core * cores) + machine.pass_seconds
         products = rows * weights**2 * hessians

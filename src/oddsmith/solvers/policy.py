@@ -68,6 +68,8 @@ class Policy:
     lose six digits of it."""
     table_sample: float = 1 / 12
     """Part of the rows of a table on which a fit with a prior starts (flights: a 40th takes another Hessian)."""
+    class_products: float = 2e10
+    """Products that eliminating the largest factor of a table of several classes may take: half a second, two cores."""
     table_near: tuple[float, float] = (0.1, 0.005)
     """Root mean square of the change of activations by a step, from which on a Hessian follows it; and the same for all
     digits, where the Hessian must contract the rest many times (flights: 17 ms with 0.03 … 0.15; 50,000 groups: Newton
@@ -89,6 +91,12 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
+    kernel_gradient_weights: int = 20
+    kernel_gradient_products: float = 2e6
+    """The same of dense rows with a prior, of which a kernel runs L-BFGS (10,000 × 30: 4.1 → 2.5 ms; 300 × 100: 3.1 →
+    1.6)."""
+    stalled_newton_products: float = 1.5e7
+    """Products of a Hessian up to which Newton's method takes over where L-BFGS stalls (300 × 100, correlated)."""
     row_space_weights: int = 400
     row_space_columns: float = 2.0
     """Rows, times the contrasts of classes, up to which a fit with a prior is solved over combinations of the rows, and
@@ -107,7 +115,7 @@ class Policy:
     """The same with a prior and many weights, where a Hessian of all rows is never formed (12,000 × 800:
     with 16 it takes 15 times the work)."""
     small_rows: tuple[int, int] = (60_000, 5000)
-    small_rows_per_weight: int = 100
+    small_rows_per_weight: int = 150
     """Rows from which a small table begins on a subsample, of two classes and of more (30,000 × 10 of five classes:
     23 → 15 ms; of two, 20,000 × 50 took 12 ms with a subsample, 7 without, and 100,000 × 10 10 and 12)."""
     drawn_rows_per_weight: int = 10
@@ -267,6 +275,14 @@ class Policy:
     fused_steps: int = 8
     """Weights of a small table up to which a kernel takes Newton steps, and how many: fits that need more may be
     separated (4,000 × 40: 3.3 → 2.5 ms; of more weights LAPACK's factor is faster)."""
+    fused_elements: float = 1e7
+    fused_slice_elements: float = 2e5
+    fused_slices: int = 8
+    """Numbers of a table, times the contrasts of its classes, up to which a kernel runs L-BFGS (a larger one takes so
+    long for a pass that the interpreter does not count), and from which it does in slices, for several threads."""
+    rough_weights: int = 8
+    """Weights above which the kernel, if there is a prior, sums the Hessians of its first steps in single precision
+    (its steps on 3,000 × 30: 0.95 → 0.81 ms, on 3,000 × 10: 0.24 → 0.21)."""
     separated_ratios: tuple[float, float] = (0.15, 0.75)
     """Range of the ratio of squared decrements, four times in a row, that indicates separated classes: theory says
     1/e."""
@@ -279,12 +295,15 @@ class Policy:
     """Change of activations up to which a step leaves the Hessian unchanged to nine digits, so that no pass checks
     it."""
     diagonal_iterations: int = 100
+    column_stall: int = 10
+    column_patience: tuple[int, float, int] = (60, 0.3, 150)
     diagonal_stall: int = 4
     diagonal_patience: tuple[int, float] = (30, 0.1)
     """Most iterations of diagonally preconditioned L-BFGS (1,000 × 1,000: 72 → 39 ms instead of 40 iterations and a
     Hessian); iterations from which its speed is known, later those of the last third; and what a Hessian costs, in
-    passes for the gradient, at least and for each weight: a search goes on while its end is nearer than that (1,800 ×
-    64 of ten classes: 49 → 14 ms)."""
+    passes for the gradient, at least, for each weight, and at most: a search goes on while its end is nearer than that.
+    First where columns alone are the preconditioner (300 × 300: 7.1 → 4.2 ms, 300 × 1,000: 69 → 5), then with a Hessian
+    (1,800 × 64 of ten classes: 49 → 14 ms; 300 × 300, correlated, with the values above: 8.9 → 16)."""
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""

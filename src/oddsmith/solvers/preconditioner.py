@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.numerics import EPS, Array
+from oddsmith.numerics import EPS, Array, factor_spd
 
+HELD = 1e-10  # Share of the diagonal that is added, so that directions without curvature stay definite.
+CHUNK = 1 << 20  # Numbers of a Hessian that are worked on at a time.
 LEAST = 1e-6  # Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors.
 
 
@@ -67,3 +69,49 @@ class KroneckerSumPreconditioner:
     def norm(self, b: Array) -> float:
         rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
         return float(np.sqrt((rotated**2 / self.diagonal).sum()))
+
+
+class LevelPreconditioner:
+    """A Hessian of several classes over a table, with the levels of one factor eliminated.
+
+    A level meets no other level of its factor, so its weights in the C classes have a block of their own. ``A``
+    (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` (L × C × C × R) that between a level and
+    these, ``D`` (L × C × C) the blocks of the L levels, which begin at ``start``. Singular directions are held by a
+    small multiple of the diagonal.
+
+    >>> A, B, D = np.array([[[[4.0]]]]), np.array([[[[2.0]]]]), np.array([[[5.0]]])
+    >>> LevelPreconditioner(A, B, D, start=1).solve(np.array([10.0, 12.0])).round(6).tolist()
+    [1.625, 1.75]
+    """
+
+    def __init__(self, A: Array, B: Array, D: Array, start: int) -> None:
+        (L, C, _), R = D.shape, A.shape[1]
+        self.shape, self.start, self.stop = (C, R + L), start, start + L
+        each = np.arange(C)
+        D = D.copy()
+        D[:, each, each] += HELD * D[:, each, each] + EPS
+        self.inverse = np.linalg.inv(D)
+        self.B = B.reshape(L, C, C * R)
+        S = A.reshape(C * R, C * R).copy()
+        S[np.diag_indices_from(S)] *= 1.0 + HELD
+        step = max(1, CHUNK // (C * C * R))
+        for i in range(0, L, step):
+            part = self.B[i : i + step]
+            S -= part.reshape(-1, C * R).T @ (self.inverse[i : i + step] @ part).reshape(-1, C * R)
+        self.schur = factor_spd((S + S.T) / 2.0, tol=HELD)
+
+    def solve(self, b: Array) -> Array:
+        b = b.reshape(self.shape)
+        inside = b[:, self.start : self.stop].T
+        outside = np.concatenate([b[:, : self.start], b[:, self.stop :]], axis=1)
+        own = np.einsum("lij,lj->li", self.inverse, inside)
+        left = outside.ravel() - np.einsum("lic,li->c", self.B, own, optimize=True)
+        y = self.schur.solve(left)
+        # Directions that the factor has left out keep their own scale, so that the matrix stays positive definite.
+        y = np.where(self.schur.kept, y, left)
+        x = own - np.einsum("lij,lj->li", self.inverse, self.B @ y)
+        rest = y.reshape(len(b), -1)
+        return np.concatenate([rest[:, : self.start], x.T, rest[:, self.start :]], axis=1).ravel()
+
+    def norm(self, b: Array) -> float:
+        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))

@@ -21,7 +21,6 @@ from oddsmith.solvers.base import (
 )
 from oddsmith.solvers.batch_schedule import BatchSchedule, Start, progressive_batches
 from oddsmith.solvers.lbfgs import Pairs, lbfgs
-from oddsmith.solvers.mixed_precision import refine
 from oddsmith.solvers.newton import Newton, continue_with_newton, unchecked_newton_step
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 from oddsmith.solvers.subsample_certificate import SubsampleCertificate
@@ -141,6 +140,8 @@ class SubsampledQuasiNewton:
             return 2 if norms[-1] ** 2 / norms[-2] <= settings.polish_margin * last_step() else 1
 
         if low_precision:
+            from oddsmith.solvers.mixed_precision import refine
+
             recorder.stage = "mixed-precision refinement"
             e = refine(objective, certificate, shrunk_factor, close, recorder)
             recorder.add(e, 1.0)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels.class_sums import add_class_sums
+from oddsmith.kernels.class_sums import add_class_sums, centred_class_sums
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics.tiles import ClassTile, Codes, sorted_tiles
@@ -86,11 +86,14 @@ class Moments:
         block = block.concrete()
         if block.is_sparse and params.scatter == "diagonal":
             return cls(*sparse_diagonal(block, params.K), params.group)
+        # Few rows are centred exactly: that costs nothing, and rank deficiency is then plain to see.
+        exact = block.n_rows * block.n_columns <= SMALL_BLOCK
+        if params.scatter == "diagonal" and (found := centred_class_sums(block, params.K, exact=exact, far=FAR)):
+            return cls(*found, params.group)
         # NaN and infinity end up in the sums, where they are looked for.
         with np.errstate(invalid="ignore", over="ignore"):
             sums = _Sums(block, params)
-            # Few rows are centred exactly: that costs nothing, and rank deficiency is then plain to see.
-            if sums.is_far() or block.n_rows * block.n_columns <= SMALL_BLOCK:
+            if sums.is_far() or exact:
                 sums = _Sums(block, params, sums.base + sums.rest)
             return cls(sums.weight, sums.base + sums.rest, sums.scatter(), params.group)
 

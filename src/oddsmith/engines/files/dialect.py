@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from oddsmith.engines.files.formats import DELIMITERS, delimiter_of, is_compressed
-from oddsmith.engines.text_formats import FEWEST, decimal_sign, sample_texts
+from oddsmith.engines.text_formats import FEWEST, are_numbers, decimal_sign, sample_texts
 from oddsmith.errors import InvalidInputError
 
 CHUNKS, CHUNK = 4, 1 << 15
@@ -68,6 +68,8 @@ class TextDialect:
 
         ``complete`` says that the first bytes are the whole file.
         """
+        if self.encoding and self.delimiter:
+            return self
         encoding = self.encoding or _encoding_of(head, chunks, complete)
         text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
         return replace(self, encoding=encoding, delimiter=self.delimiter or _delimiter_of(text))
@@ -111,12 +113,20 @@ def find_decimal(table: pa.Table) -> str | None:
     signs: set[str | None] = set()
     for column in table.columns:
         if pa.types.is_string(column.type):
-            texts = sample_texts(column)
-            signs.add(decimal_sign(list(texts)) if texts.total() >= FEWEST else None)
+            signs.add(_sign_in(column))
         elif pa.types.is_floating(column.type):
             signs.add("." if _has_point(column.slice(0, 200).to_pylist()) else None)
     signs.discard(None)
     return signs.pop() if len(signs) == 1 else None
+
+
+def _sign_in(column: pa.ChunkedArray) -> str | None:
+    """Return the decimal separator of a column of text, None if it holds other text, too few values, or either sign."""
+    first = [text for text in column.slice(0, FEWEST).to_pylist() if text is not None]
+    if first and not are_numbers(first):  # nor is the column
+        return None
+    texts = sample_texts(column)
+    return decimal_sign(list(texts)) if texts.total() >= FEWEST else None
 
 
 def _has_point(values: list[float | None]) -> bool:

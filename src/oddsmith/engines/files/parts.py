@@ -307,6 +307,23 @@ class FileParts:
         task = next(self.tasks(), None)
         return self.schema.empty_table() if task is None else next(self.read(task), self.schema.empty_table())
 
+    def read_whole(self) -> pa.Table | None:
+        r"""Return all rows of one plain text file, read on several threads; None for other files.
+
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
+        >>> _ = path.write_text("id,x\n7,1.5\n")
+        >>> table = FileParts.open(path).read_whole()
+        >>> table is None or table.to_pydict()
+        {'id': [7], 'x': [1.5]}
+        """
+        first = self.files[0]
+        if len(self.files) > 1 or not isinstance(first, TextTable):
+            return None
+        from oddsmith.engines.files.whole_text import read_whole
+
+        return read_whole(first, self.columns, self.settings.threads or available_cores())
+
     def text_sample(self, columns: Sequence[str]) -> pa.Table | None:
         """Return the first rows of the text columns; None if there are none, or for text files, which have formats.
 

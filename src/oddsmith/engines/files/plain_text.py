@@ -6,6 +6,7 @@ Text that is not plain (quotes, exponents, dates, fields too many or too few) is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,29 +52,42 @@ def read_plain(
 def _array(values: CsvValues, type_: pa.DataType) -> pa.Array | None:
     if isinstance(values.values, TextCodes):
         return _texts(values.values, type_)
-    valid = None if values.valid is None else _bits(values.valid)
-    return pa.Array.from_buffers(type_, len(values.values), [valid, pa.py_buffer(values.values)])
+    return number_array(values.values, values.valid, type_)
+
+
+def number_array(values: npt.NDArray[Any], valid: npt.NDArray[np.uint8] | None, type_: pa.DataType) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy; ``valid`` is 0 where one is missing."""
+    present = None if valid is None else pack_bits(valid)
+    return pa.Array.from_buffers(type_, len(values), [present, pa.py_buffer(values)])
+
+
+def text_array(ends: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array | None:
+    """Return texts that end at these places of their bytes; None if one is not UTF-8."""
+    offsets = np.append(0, ends).astype(np.int32)
+    texts = pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data.tobytes())])
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return texts
 
 
 def _texts(found: TextCodes, type_: pa.DataType) -> pa.Array | None:
     """Return texts by code, or as they are; None if they are not UTF-8."""
-    data = found.data.tobytes()
-    try:
-        data.decode()
-    except UnicodeDecodeError:
+    levels = text_array(found.ends, found.data)
+    if levels is None:
         return None
-    offsets = np.append(0, found.ends).astype(np.int32)
-    levels = pa.Array.from_buffers(pa.string(), len(found.ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     codes, missing = found.codes, np.asarray(pc.is_in(levels, value_set=MISSING))
     valid = None
     if missing.any():
         place = np.where(missing, -1, np.cumsum(~missing) - 1).astype(np.int32)
         codes, levels = place[codes], levels.filter(pa.array(~missing))
-        valid = _bits(codes >= 0)
+        valid = pack_bits(codes >= 0)
     indices = pa.Array.from_buffers(pa.int32(), len(codes), [valid, pa.py_buffer(codes)])
     coded = pa.DictionaryArray.from_arrays(indices, levels)
     return coded if type_ == CODES else coded.dictionary_decode()
 
 
-def _bits(valid: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
+def pack_bits(valid: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
+    """Return one bit for each value, as Arrow has them."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BufferedIOBase
@@ -14,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from oddsmith.engines.files import formats
-from oddsmith.engines.files.dialect import TextDialect, find_decimal, open_text, read_chunks
+from oddsmith.engines.files.dialect import UTF8, TextDialect, find_decimal, open_text, read_chunks
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
@@ -136,8 +137,7 @@ class TextTable(TableFile):
         if sample is None:
             return self
         open_ = [one.name for one in sample.schema if pa.types.is_string(one.type) and one.name not in self.fixed]
-        more = [self._some_rows(chunk, open_) for chunk in chunks] if open_ else []
-        tables = [sample, *(rows for rows in more if rows is not None)]
+        tables = [sample, *(self._some_rows(chunks, open_) if open_ else ())]
         found = {}
         for name in open_:
             column = pa.chunked_array([chunk for rows in tables for chunk in rows[name].chunks], pa.string())
@@ -171,15 +171,16 @@ class TextTable(TableFile):
         schema = pa.schema([(name, formats_[name].type if name in formats_ else t) for name, t in types.items()])
         return replace(self, schema=schema, formats=formats_, sample=None)
 
-    def _some_rows(self, chunk: Text, names: list[str]) -> pa.Table | None:
-        """Return the named columns of the whole rows in a chunk of bytes, as text; None if it cannot be cut."""
-        begin, end = chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1
-        if not 0 < begin < end:
-            return None
-        try:
-            return self._parse(chunk[begin:end], 1, dict.fromkeys(names, pa.string()), names)
-        except InvalidInputError:  # cut within a quoted field, or invalid: reading all of it reports the error
-            return None
+    def _some_rows(self, chunks: Iterable[Text], names: list[str]) -> list[pa.Table]:
+        """Return the named columns of the whole rows in chunks of bytes, as text, without chunks that cannot be cut."""
+        texts = [chunk[chunk.find(b"\n") + 1 : chunk.rfind(b"\n") + 1] for chunk in chunks]
+        texts = [text for text in texts if text]
+        plain = not any(b'"' in text for text in texts)
+        rows = []
+        for text in [b"".join(texts)] if plain and texts else texts:
+            with suppress(InvalidInputError):  # cut within a quoted field, or invalid: reading all of it reports it
+                rows.append(self._parse(text, 1, dict.fromkeys(names, pa.string()), names))
+        return rows
 
     def with_types(self, types: Expected) -> TextTable:
         """Return the file with columns read as these types, or by these formats (None: see `FileParts.with_types`)."""
@@ -277,6 +278,13 @@ class TextTable(TableFile):
     def delimiter(self) -> str:
         """The field delimiter."""
         return self.dialect.delimiter or ","
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the kernel for plain text may read the file, any part of it alone: UTF-8, with decimal points."""
+        utf8 = self.dialect.encoding in (*UTF8, None)
+        tried = len(self.not_plain) < TRIES
+        return tried and utf8 and self.dialect.decimal != "," and not self._is_sequential and not self.file.keys
 
     @property
     def _is_sequential(self) -> bool:

@@ -42,10 +42,27 @@ class NewtonProblem(ctypes.Structure):
     """``newton_problem`` of newton.c."""
 
     _fields_ = (
-        ("rows", ctypes.POINTER(DenseProblem)),
-        *((name, _P) for name in ("unit", "prior", "mean", "w", "trace", "inverse")),
+        *((name, _P) for name in ("rows", "unit", "prior", "mean", "w", "trace", "inverse")),
         *((name, _I) for name in ("known", "steps", "done", "evaluations", "ended")),
         *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
+        *((name, _P) for name in ("diagonal", "step", "scaled", "lower")),
+        *((name, _D) for name in ("penalty", "floor", "condition")),
+        *((name, _I) for name in ("factored", "rough")),
+    )
+
+
+class LbfgsProblem(ctypes.Structure):
+    """``lbfgs_problem`` of lbfgs.c."""
+
+    _fields_ = (
+        ("rows", ctypes.POINTER(DenseProblem)),
+        ("slices", _I),
+        *((name, _P) for name in ("T", "unit", "prior", "free", "mean", "vectors", "diagonal", "measure")),
+        *((name, _P) for name in ("w", "trace", "distances")),
+        *((name, _I) for name in ("memory", "steps", "few", "relative")),
+        *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
+        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
+        *((name, _P if name == "parts" else _I) for name in ("parts", "failed")),
     )
 
 
@@ -180,12 +197,17 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
     "models": (ctypes.POINTER(DenseProblem), _P),
     "newton": (ctypes.POINTER(NewtonProblem),),
+    "lbfgs": (ctypes.POINTER(LbfgsProblem),),
+    "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "texts": (ctypes.POINTER(TextsProblem),),
+    "recode": (_I, _P, _I, _P, _P, _I),
+    "count": (_I, _P, _I, _I, _P),
     "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
+    "centred_moments": (ctypes.POINTER(MomentsProblem), ctypes.c_int, _D),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
     "sgd": (ctypes.POINTER(SgdProblem),),
     "columns": (ctypes.POINTER(ColumnsProblem), ctypes.c_int),
@@ -284,7 +306,7 @@ def _load(level: str) -> Kernels | None:
 
 def address(array: npt.NDArray[Any] | None) -> int | None:
     """Return where the numbers of an array begin, for a field of a problem."""
-    return None if array is None else array.__array_interface__["data"][0]
+    return None if array is None else array.ctypes.data
 
 
 def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
@@ -292,11 +314,15 @@ def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:
     return {name: address(array) for name, array in arrays.items()}
 
 
+_REALS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
 def strided(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return rows as kernels read them: float32 or float64, of which neighbours are whole numbers apart; mostly X."""
-    whole = X.flags.aligned and X.dtype.isnative and all(d > 0 and d % X.itemsize == 0 for d in X.strides)
-    if whole and X.dtype in (np.float64, np.float32):
-        return X
+    if X.dtype in _REALS:  # of the machine's byte order
+        (row, column), size = X.strides, X.itemsize
+        if X.flags.aligned and row > 0 and column > 0 and row % size == 0 and column % size == 0:
+            return X
     return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
 
 

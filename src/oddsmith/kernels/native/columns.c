@@ -31,14 +31,16 @@ static double column_dot(const columns_problem *q, int64_t j, const double *u) {
     const int64_t length = LENGTH(q, j);
     if (q->indices) {
         const int32_t *row = q->indices + COLUMN(q, j);
-        double a = 0.0, b = 0.0;
+        double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
         int64_t i = 0;
-        for (; i + 2 <= length; i += 2) {
+        for (; i + 4 <= length; i += 4) {
             a += x[i] * u[row[i]];
             b += x[i + 1] * u[row[i + 1]];
+            c += x[i + 2] * u[row[i + 2]];
+            d += x[i + 3] * u[row[i + 3]];
         }
-        if (i < length) a += x[i] * u[row[i]];
-        return a + b;
+        for (; i < length; i++) a += x[i] * u[row[i]];
+        return (a + b) + (c + d);
     }
     vector_double sum[4] = {{0}};
     int64_t i = 0;

@@ -87,45 +87,29 @@ INLINE int quick_number(const uint8_t *at, int64_t length, int decimal, uint64_t
     return short_number(word, length, number);
 }
 
-/* Read a number between `at` and `last`; returns 0 if it is not plain. */
+/* Read a number between `at` and `last`; returns 0 if it is not plain. Signs are as likely as not: no branch depends on
+   them. */
 INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *end, const int decimal, int64_t row, void *values) {
     uint64_t number;
     int64_t places;
+    const uint64_t negative = at < last && *at == '-';
+    at += negative;
     const int64_t length = last - at;
-    int negative = 0;
-    if (length <= SHORT && end - at >= SHORT && *at != '-') {
+    if (length <= SHORT && end - at >= SHORT) {
         if (!quick_number(at, length, decimal, &number, &places)) return 0;
-    } else {
-        negative = length > 0 && *at == '-';
-        if (!long_number(at + negative, last, decimal, &number, &places)) return 0;
-    }
+    } else if (!long_number(at, last, decimal, &number, &places))
+        return 0;
     if (!decimal) {
-        ((int64_t *)values)[row] = negative ? -(int64_t)number : (int64_t)number;
+        ((int64_t *)values)[row] = ((int64_t)number ^ -(int64_t)negative) + (int64_t)negative;
         return 1;
     }
     if (number > (uint64_t)1 << 53) return 0;
     const double value = (double)number / POWERS[places];
-    ((double *)values)[row] = negative ? -value : value;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits |= negative << 63;
+    memcpy((double *)values + row, &bits, sizeof bits);
     return 1;
-}
-
-/* Read the field from `at` to `last`; returns the status. */
-INLINE int64_t read_field(csv_column *c, int64_t row, const uint8_t *at, const uint8_t *last, const uint8_t *end) {
-    if (c->kind == TEXT) {
-        const int32_t code = code_of(c->levels, at, last - at, end);
-        ((int32_t *)c->values)[row] = code;
-        return code < 0 ? MORE_LEVELS : DONE;
-    }
-    if (c->kind == SKIP) return DONE;
-    const int plain = c->kind == DECIMAL ? read_number(at, last, end, 1, row, c->values)
-                                         : read_number(at, last, end, 0, row, c->values);
-    c->valid[row] = (uint8_t)plain;
-    if (plain) return DONE;
-    if (!is_missing(at, last - at)) return GIVE_UP;
-    c->missing++;
-    if (c->kind == DECIMAL) ((double *)c->values)[row] = 0.0;
-    else ((int64_t *)c->values)[row] = 0;
-    return DONE;
 }
 
 #define WINDOW 16384 /* bytes whose field ends are found at a time */
@@ -137,10 +121,10 @@ INLINE int64_t read_field(csv_column *c, int64_t row, const uint8_t *at, const u
 INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
     return __builtin_popcountll(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at), _mm512_set1_epi8((char)sign)));
 }
-INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
     const __m512i x = _mm512_loadu_si512(at);
-    return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)delimiter)) | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) |
-           _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
+    *lines = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
+    return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)delimiter)) | *lines;
 }
 #elif defined(__SSE2__)
 #include <immintrin.h>
@@ -149,10 +133,11 @@ INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
     const __m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8((char)sign));
     return __builtin_popcount((unsigned)_mm_movemask_epi8(same));
 }
-INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
     const __m128i x = _mm_loadu_si128((const __m128i *)at);
     const __m128i a = _mm_cmpeq_epi8(x, _mm_set1_epi8((char)delimiter)), b = _mm_cmpeq_epi8(x, _mm_set1_epi8('\n'));
-    return (uint64_t)(unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_cmpeq_epi8(x, _mm_set1_epi8('\r'))));
+    *lines = (uint64_t)(unsigned)_mm_movemask_epi8(_mm_or_si128(b, _mm_cmpeq_epi8(x, _mm_set1_epi8('\r'))));
+    return *lines | (uint64_t)(unsigned)_mm_movemask_epi8(a);
 }
 #else
 #define STEP 8
@@ -161,27 +146,44 @@ INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
     for (int i = 0; i < STEP; i++) count += at[i] == sign;
     return count;
 }
-INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter) {
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
     uint64_t found = 0;
-    for (int i = 0; i < STEP; i++) found |= (uint64_t)(at[i] == delimiter || at[i] == '\n' || at[i] == '\r') << i;
-    return found;
+    *lines = 0;
+    for (int i = 0; i < STEP; i++) {
+        *lines |= (uint64_t)(at[i] == '\n' || at[i] == '\r') << i;
+        found |= (uint64_t)(at[i] == delimiter) << i;
+    }
+    return found | *lines;
 }
 #endif
 
-/* Find the delimiters and line ends among `size` bytes, as places from `text` on. */
-INLINE int64_t find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, uint32_t *ends) {
-    int64_t count = 0, i = 0;
+/* The ends of fields in a window, as places in it, which of them are line ends, and where its rows begin: their first
+   bytes, and the ends of their first fields. */
+typedef struct {
+    uint32_t ends[WINDOW + AHEAD], lines[WINDOW], row_bytes[WINDOW], row_ends[WINDOW];
+    int64_t count, line_count, rows;
+} window_ends;
+
+/* Find the delimiters and line ends among `size` bytes. */
+INLINE void find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, window_ends *w) {
+    uint32_t *ends = w->ends, *line_ends = w->lines;
+    int64_t count = 0, rows = 0, i = 0;
     for (; i + STEP <= size; i += STEP) {
-        uint64_t found = marks(text + i, delimiter);
+        uint64_t lines, found = marks(text + i, delimiter, &lines);
+        for (; lines; lines &= lines - 1)
+            line_ends[rows++] = (uint32_t)(count + __builtin_popcountll(found & (lines ^ (lines - 1)) >> 1));
         const int64_t next = count + __builtin_popcountll(found);
         for (; count < next; count += AHEAD)
             for (int k = 0; k < AHEAD; k++, found &= found - 1)
                 ends[count + k] = (uint32_t)(i + __builtin_ctzll(found | (uint64_t)1 << 63));
         count = next;
     }
-    for (; i < size; i++)
-        if (text[i] == delimiter || text[i] == '\n' || text[i] == '\r') ends[count++] = (uint32_t)i;
-    return count;
+    for (; i < size; i++) {
+        const int line = text[i] == '\n' || text[i] == '\r';
+        if (line) line_ends[rows++] = (uint32_t)count;
+        if (line || text[i] == delimiter) ends[count++] = (uint32_t)i;
+    }
+    w->count = count, w->line_count = rows;
 }
 
 static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
@@ -193,36 +195,73 @@ static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
 
 INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
 
-/* Read the rows of a window; return its bytes that were read. The last row of all may lack its line end. */
-INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, const uint32_t *ends, int64_t count) {
-    const uint8_t *end = p->text + p->size;
-    csv_column *columns = p->columns;
-    const int64_t fields = p->count, room = p->room;
-    int64_t at = 0, k = 0, rows = p->rows, status = DONE;
-    while (at < size) {
-        if (is_line_end(text[at])) { /* an empty line, or the line feed after a carriage return */
+#define FIELDS                                                                                                             \
+    for (int64_t i = 0; i < w->rows; i++) {                                                                                \
+        const int64_t k = w->row_ends[i] + j;                                                                              \
+        const uint8_t *at = text + (j ? w->ends[k - 1] + 1 : w->row_bytes[i]), *last = text + w->ends[k];
+
+#define NUMBERS(decimal, KIND)                                                                                             \
+    FIELDS                                                                                                                 \
+        const int plain = read_number(at, last, end, decimal, row + i, c->values);                                         \
+        c->valid[row + i] = (uint8_t)plain;                                                                                \
+        if (plain) continue;                                                                                               \
+        if (!is_missing(at, last - at)) return GIVE_UP;                                                                    \
+        c->missing++;                                                                                                      \
+        ((KIND *)c->values)[row + i] = 0;                                                                                  \
+    }
+
+/* Read field j of the rows of a window, which begin with row `row` of the column; returns the status. */
+INLINE int64_t read_column(csv_column *c, int64_t j, int64_t row, const uint8_t *text, const uint8_t *end, const window_ends *w) {
+    if (c->kind == TEXT) {
+        FIELDS
+            const int32_t code = code_of(c->levels, at, last - at, end);
+            if (code < 0) return MORE_LEVELS;
+            ((int32_t *)c->values)[row + i] = code;
+        }
+    } else if (c->kind == DECIMAL) {
+        NUMBERS(1, double)
+    } else if (c->kind == WHOLE) {
+        NUMBERS(0, int64_t)
+    }
+    return DONE;
+}
+
+/* Find the rows of a window; return its bytes up to their end. The last row of all may lack its line end. */
+INLINE int64_t find_rows(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
+    const int64_t fields = p->count;
+    int64_t at = 0, k = 0, line = 0, rows = 0;
+    if (whole && size && !is_line_end(text[size - 1])) { /* as if it had one */
+        w->lines[w->line_count++] = (uint32_t)w->count;
+        w->ends[w->count++] = (uint32_t)size;
+    }
+    for (; line < w->line_count; line++) {
+        const int64_t last = w->lines[line];
+        if (last == k && w->ends[k] == at) { /* an empty line, or the line feed after a carriage return */
             at++, k++;
             continue;
         }
-        if (k + fields > count + whole) break; /* it goes on in the next window */
-        int64_t field = at, j = 0;
-        if (rows >= room) status = GIVE_UP;
-        for (; j < fields && status == DONE; j++) {
-            const int64_t to = k + j < count ? ends[k + j] : size;
-            const int line_ends = to == size || is_line_end(text[to]);
-            status = (j + 1 == fields) != line_ends ? GIVE_UP : read_field(columns + j, rows, text + field, text + to, end);
-            field = to + 1;
-        }
-        if (status != DONE) {
-            p->column = j - 1;
+        if (last != k + fields - 1) { /* fields too many or too few */
+            p->status = GIVE_UP;
             break;
         }
-        rows++;
-        k += fields;
-        at = least(field, size);
+        w->row_bytes[rows] = (uint32_t)at, w->row_ends[rows++] = (uint32_t)k;
+        at = w->ends[last] + 1, k += fields;
     }
-    p->rows = rows, p->status = status;
-    return at;
+    w->rows = rows;
+    if (p->rows + rows > p->room) p->status = GIVE_UP;
+    return least(at, size);
+}
+
+/* Read the rows of a window, column by column; return its bytes that were read: none if one does not succeed. */
+INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
+    const int64_t read = find_rows(p, text, size, whole, w);
+    for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
+        p->status = read_column(p->columns + j, j, p->rows, text, p->text + p->size, w);
+        p->column = j;
+    }
+    if (p->status != DONE) return 0;
+    p->rows += w->rows;
+    return read;
 }
 
 /* Read the rows from `next` on; without columns, count line ends. */
@@ -232,7 +271,7 @@ EXPORT int NAME(csv)(csv_problem *p) {
         if (!p->rows) p->rows = count_signs(p->text, p->size, '\r');
         return 0;
     }
-    uint32_t *ends = malloc(sizeof(uint32_t) * (WINDOW + AHEAD));
+    window_ends *ends = malloc(sizeof *ends);
     if (!ends) return 1;
     for (int64_t j = 0; j < p->count; j++)
         if (p->columns[j].kind == TEXT) fill_slots(p->columns[j].levels);
@@ -240,7 +279,8 @@ EXPORT int NAME(csv)(csv_problem *p) {
     while (p->next < p->size && p->status == DONE) {
         const int64_t size = least(WINDOW, p->size - p->next), whole = p->next + size == p->size;
         const uint8_t *text = p->text + p->next;
-        const int64_t read = read_window(p, text, size, (int)whole, ends, find_ends(text, size, (uint8_t)p->delimiter, ends));
+        find_ends(text, size, (uint8_t)p->delimiter, ends);
+        const int64_t read = read_window(p, text, size, (int)whole, ends);
         if (!read && p->status == DONE) p->status = GIVE_UP; /* a row longer than a window, or with too few fields */
         p->next += read;
     }

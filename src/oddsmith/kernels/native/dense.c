@@ -86,8 +86,9 @@ static void halves_groups(const dense_problem *p, halves *rows) {
 
 /* Rows of a tile that lies column by column, and the distance of its columns: an odd number of cache lines, or columns
    would compete for the same places of the cache. */
-INLINE int64_t columns_tile(const dense_problem *p) {
-    return least(p->m < 64 ? 256 : 128, round_up(least(p->n, p->run), 16));
+INLINE int64_t columns_tile(const dense_problem *p) { /* tiles of equal length, since each is summed to its end */
+    const int64_t n = most(1, least(p->n, p->run)), most_rows = p->m < 64 ? 256 : 128, tiles = (n + most_rows - 1) / most_rows;
+    return round_up((n + tiles - 1) / tiles, 16);
 }
 INLINE int64_t columns_apart(int64_t rows, int64_t size) {
     int64_t lines = (rows * size + 63) / 64;
@@ -142,7 +143,9 @@ static int logistic_columns(dense_problem *p) {
         if (p->t) {
             combine_double(z + ld, ld, p->m, p->W, &zero, 1, a);
             tile_targets(p, at, ld, a, tile);
-            p->value += logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
+            double value = p->s ? __builtin_nan("") : logistic_residuals(a, tile.sign, at.n, ld, r, h);
+            if (value != value) value = logistic_losses(a, tile.sign, p->s ? tile.s : NULL, ld, r, h);
+            p->value += value;
         } else
             for (int64_t i = 0; i < ld; i++) r[i] = h[i] = i < at.n ? (p->s ? p->s[at.seen + i] : 1.0) : 0.0;
         if (p->V) {

@@ -38,9 +38,36 @@ INLINE const double *base_of(moments_problem *p, int64_t i, int64_t k) {
 }
 
 #define ROW_TILE 64
+#define FLAT_COLUMNS 64 /* up to so many columns, the sums of LANES rows at a time stay in the first-level cache */
+
+/* One class of rows that follow each other without weights: vectors run through LANES rows as one list of numbers. */
+static int flat_diagonal(moments_problem *p) {
+    const int64_t m = p->m, size = m * LANES_double, whole = p->n / LANES_double * LANES_double;
+    const double *x = p->x, *base = base_of(p, 0, 0);
+    arena memory;
+    if (!arena_make(&memory, 3 * line(8 * size))) return 1;
+    double *from = arena_take(&memory, 8 * size), *total = arena_take(&memory, 8 * size), *squares = arena_take(&memory, 8 * size);
+    for (int64_t k = 0; k < size; k++) from[k] = base[k % m], total[k] = squares[k] = 0.0;
+    for (int64_t i = 0; i < whole; i += LANES_double)
+        for (int64_t k = 0; k < size; k += LANES_double) {
+            vector_double z = load_double_double(x + i * m + k) - load_double_double(from + k);
+            store_double(total + k, load_double_double(total + k) + z);
+            store_double(squares + k, load_double_double(squares + k) + z * z);
+        }
+    for (int64_t k = 0; k < (p->n - whole) * m; k++) {
+        const double z = x[whole * m + k] - from[k];
+        total[k] += z;
+        squares[k] += z * z;
+    }
+    p->weight[0] += (double)p->n;
+    for (int64_t k = 0; k < size; k++) p->total[k % m] += total[k], p->squares[k % m] += squares[k];
+    free(memory.memory);
+    return 0;
+}
 
 static int diagonal(moments_problem *p) {
     const int64_t m = p->m;
+    if (p->K == 1 && !p->s && !p->single && p->column == 1 && p->row == m && p->n > 0 && m <= FLAT_COLUMNS) return flat_diagonal(p);
     arena memory;
     if (!arena_make(&memory, line(8 * ROW_TILE * m))) return 1;
     double *rows = arena_take(&memory, 8 * ROW_TILE * m);
@@ -145,3 +172,39 @@ static int full(moments_problem *p) {
 
 /* Add to weight, total and squares or products. Returns 0, or 1 if memory is short. */
 EXPORT int NAME(moments)(moments_problem *p) { return p->products ? full(p) : diagonal(p); }
+
+/* The mean of a class relative to its base, in one column. */
+INLINE double rest(const moments_problem *p, int64_t k, int64_t j) {
+    return p->total[k * p->m + j] / (p->weight[k] > 0.0 ? p->weight[k] : 1.0);
+}
+
+/* Whether the distance between base and mean is more than a share of some squares. */
+static int is_far(const moments_problem *p, double share) {
+    for (int64_t k = 0; k < p->K; k++)
+        for (int64_t j = 0; j < p->m; j++) {
+            const double squares = p->squares[k * p->m + j];
+            if (p->weight[k] * rest(p, k, j) * rest(p, k, j) > share * squares && squares > 0.0) return 1;
+        }
+    return 0;
+}
+
+/* The weight, mean (in place of the base) and squares about the mean of each class, from sums that are zero. The rows are
+   read again about their mean if that is `exact`, or the first sums lose digits. Returns 0, or 1 if memory is short. */
+EXPORT int NAME(centred_moments)(moments_problem *p, int exact, double far) {
+    if (diagonal(p)) return 1;
+    if (exact || is_far(p, far)) {
+        for (int64_t k = 0; k < p->K; k++) {
+            for (int64_t j = 0; j < p->m; j++) p->base[k * p->m + j] += rest(p, k, j);
+            p->weight[k] = 0.0;
+        }
+        for (int64_t k = 0; k < p->K * p->m; k++) p->total[k] = p->squares[k] = 0.0;
+        if (diagonal(p)) return 1;
+    }
+    for (int64_t k = 0; k < p->K; k++)
+        for (int64_t j = 0; j < p->m; j++) {
+            const double more = rest(p, k, j), squares = p->squares[k * p->m + j] - p->weight[k] * more * more;
+            p->base[k * p->m + j] += more;
+            p->squares[k * p->m + j] = squares < 0.0 ? 0.0 : squares; /* rounding, where nothing varies */
+        }
+    return 0;
+}

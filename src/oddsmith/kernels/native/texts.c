@@ -73,3 +73,39 @@ EXPORT int NAME(texts)(texts_problem *p) {
     p->missing += missing;
     return 0;
 }
+
+#define RECODE(FROM, TO)                                                                                                   \
+    for (int64_t i = 0; i < n; i++) ((TO *)found)[i] = (TO)place[((const FROM *)codes)[i]]
+#define RECODE_FROM(FROM)                                                                                                  \
+    do {                                                                                                                   \
+        if (to == 1) RECODE(FROM, int8_t);                                                                                 \
+        else if (to == 2) RECODE(FROM, int16_t);                                                                           \
+        else RECODE(FROM, int32_t);                                                                                        \
+    } while (0)
+
+/* Other codes for codes, `from` and `to` bytes wide (1, 2 or 4); none is negative. */
+EXPORT int NAME(recode)(int64_t n, const void *codes, int64_t from, const int32_t *place, void *found, int64_t to) {
+    if (from == 1) RECODE_FROM(int8_t);
+    else if (from == 2) RECODE_FROM(int16_t);
+    else RECODE_FROM(int32_t);
+    return 0;
+}
+
+#define COUNT(CODE)                                                                                                        \
+    for (int64_t i = 0; i < n; i++) {                                                                                      \
+        const int64_t code = ((const CODE *)codes)[i];                                                                     \
+        if (code < -1 || code >= levels) return 2;                                                                         \
+        if (levels < FEW) few[i % COPIES][code + 1]++;                                                                     \
+        else counts[code + 1]++;                                                                                           \
+    }
+
+/* Count the codes, from -1 on, of `width` bytes; a code out of range is an error. */
+EXPORT int NAME(count)(int64_t n, const void *codes, int64_t width, int64_t levels, int64_t *counts) {
+    int64_t few[COPIES][FEW] = {{0}};
+    if (width == 1) COUNT(int8_t)
+    else if (width == 2) COUNT(int16_t)
+    else COUNT(int32_t)
+    for (int64_t code = 0; levels < FEW && code <= levels; code++)
+        for (int copy = 0; copy < COPIES; copy++) counts[code] += few[copy][code];
+    return 0;
+}

@@ -1,0 +1,103 @@
+"""A plain CSV file read at once on several threads: equal to Arrow's reading, and to the fit from pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from oddsmith import LogisticRegression
+from oddsmith.data_access import collected_rows
+from oddsmith.engines.files import FileParts, whole_text
+from oddsmith.kernels import native
+
+
+def words(rng: np.random.Generator, n: int) -> list[str]:
+    known = ["a", "bb", "é", "N14228", "a text of more than eight bytes", "NA", "", "x y", "日本"]
+    return [known[i] for i in rng.integers(0, len(known), n)]
+
+
+def write(path: Path, rng: np.random.Generator, n: int, *, end: str = "\n", last: bool = True) -> None:
+    numbers = [f"{x:.{k}f}" for x, k in zip(rng.normal(size=n) * 100, rng.integers(0, 6, n), strict=True)]
+    whole = [str(k) if k % 7 else "" for k in rng.integers(-500, 500, n)]
+    lines = [",".join(row) for row in zip(numbers, words(rng, n), whole, words(rng, n), strict=True)]
+    path.write_bytes((end.join(["x,a,k,b", *lines]) + (end if last else "")).encode())
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("level", native.available()[1:])
+def test_random_files_equal_arrow(seed: int, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "a.csv"
+    write(path, rng, int(rng.integers(1, 400)), end="\r\n" if seed % 3 == 2 else "\n", last=seed % 4 > 0)
+    monkeypatch.setattr(whole_text, "BLOCK", int(rng.integers(80, 2000)))
+    types = {"x": pa.float64(), "a": pa.string(), "k": pa.int64(), "b": pa.string()}
+    expected = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True))
+    with native.using(level):
+        for threads in (1, 2, 5):
+            found = FileParts.open(path, types=types, threads=threads).with_codes(["a", "b"]).read_whole()
+            assert found is not None
+            for name in expected.column_names:
+                assert found[name].to_pylist() == expected[name].to_pylist()
+                if pa.types.is_dictionary(found[name].type):
+                    levels = found[name].chunk(0).dictionary.to_pylist()
+                    assert levels == sorted({text for text in expected[name].to_pylist() if text is not None})
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        b'1,"a"\n',
+        b"\n2,b\n",
+        b"2\n",
+        b"2,b,c\n",
+        b"z,b\n",
+        b"2,\xc3\n3,\xa9\n",
+        b"1,a\r2,b\r",
+        b"2," + b"long" * 30_000 + b"\n",
+    ],
+)
+def test_text_that_is_not_plain_is_left_to_the_reader_of_pieces(last: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"x,y\n" + b"1,a\n" * 80_000 + last)  # the first rows are plain, as those that show the types
+    files = FileParts.open(path, types={"x": pa.int64(), "y": pa.string()}, encoding="utf-8").with_codes(["y"])
+    assert files.read_whole() is None
+
+
+def table(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    shop = rng.integers(0, 60, n)
+    late = rng.random(n) < 1.0 / (1.0 + np.exp(-rng.normal(size=60)[shop]))
+    numbers = {"x": np.round(rng.normal(size=n), 4), "k": rng.integers(0, 9, n)}
+    return {**numbers, "shop": [f"s{i}" for i in shop], "late": np.where(late, "yes", "no")}
+
+
+def test_fits_equal_those_from_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.csv"
+    csv.write_csv(pa.table(table(np.random.default_rng(0), 40_000)), path, csv.WriteOptions(quoting_style="none"))
+    monkeypatch.setattr(collected_rows, "SPLIT_ELEMENTS", 100_000)
+    read = []
+    whole = FileParts.read_whole
+    monkeypatch.setattr(FileParts, "read_whole", lambda self: read.append(whole(self)) or read[-1])
+    one = LogisticRegression(prior=1.0).fit(path, y="late", threads=1)
+    two = LogisticRegression(prior=1.0).fit(path, y="late", threads=3)
+    assert len(read) == 2 and all(found is not None for found in read)
+    assert one.coef_.tolist() == two.coef_.tolist()
+    monkeypatch.setattr(FileParts, "read_whole", lambda self: None)
+    pieces = LogisticRegression(prior=1.0).fit(path, y="late")
+    np.testing.assert_allclose(one.coef_, pieces.coef_, rtol=1e-10, atol=1e-12)
+    assert one.classes_.tolist() == pieces.classes_.tolist() == ["no", "yes"]
+    assert one.design_.is_like(pieces.design_)
+
+
+def test_a_missing_value_is_placed_by_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collected_rows, "SPLIT_ELEMENTS", 100_000)
+    rows = table(np.random.default_rng(1), 40_000)
+    rows["x"] = [None if i == 31_234 else x for i, x in enumerate(rows["x"].tolist())]
+    path = tmp_path / "a.csv"
+    csv.write_csv(pa.table(rows), path, csv.WriteOptions(quoting_style="none"))
+    with pytest.raises(ValueError, match="line 31236"):
+        LogisticRegression(prior=1.0).fit(path, y="late")
