@@ -303,7 +303,7 @@ class QuasiNewtonOnTensors:
             parts.append(sample if rows == sizes[-1] else sample.thinned(rows))
             takes = [partial(walk.newton, last=rows == sizes[-1])]
             if k == 0 and (sample.few or len(sizes) == 1):
-                takes *= 2  # the weights that the first gives are too small
+                takes *= 2 if len(sizes) > 1 else 3  # the weights that the first gives are too small
             elif not sample.few and 0 < k < len(sizes) - 1:
                 takes = [walk.step, walk.step]  # a Hessian would cost more
             for take in takes:

@@ -226,7 +226,7 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 500), (24, 24))
+    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 500), (24, 40))
     """Rows for each weight of the smallest subsample there, at least and at most a tenth of the largest, of few weights
     and of many: Newton steps on it leave about its sampling error, and the next one takes that off."""
     device_least_rows_per_weight: int = 8
