@@ -118,7 +118,7 @@ EDGES: list[Row] = [
     ),
     (
         *({"n_columns": 4, "storage": "device"}, "n_rows", 19_999, 20_000),
-        *("Newton 19,999", "Newton 250 → Newton 1,118 → Newton 5,000 → L-BFGS 20,000"),
+        *("Newton 19,999", "Newton 500 → Newton 1,581 → Newton 5,000 → L-BFGS 20,000"),
     ),
     (
         *({"n_columns": 2499, "storage": "device", "has_prior": False}, "n_rows", 19_999, 20_000),
@@ -165,7 +165,7 @@ COSTS: list[tuple[dict[str, Any], float, list[float], float, float]] = [
     (FLIGHTS, 4, [5, 4], 39.53, 17.04),
     ({**FLIGHTS, "has_prior": False}, 11, [11], 95.5, 17.04),
     ({"n_rows": 50_000, "n_columns": 125, "storage": "table", "elements": 4e5}, 7, [7], 28.96, 0.5201),
-    ({"n_rows": 20_000_000, "n_columns": 100, "storage": "device"}, 4, [6, 1, 1, 4], 3098.0, 485.1),
+    ({"n_rows": 20_000_000, "n_columns": 100, "storage": "device"}, 4, [6, 1, 1, 4], 4586.6, 500.3),
     ({"n_rows": 1_000_000, "n_columns": 768, "n_classes": 1000, "storage": "device"}, 45, [20, 40], 181_900.0, 457.8),
     ({"n_rows": 20_000_000, "n_columns": 40, "in_memory": False, "drawn_rows": 100_000}, 4, [6, 5, 3, 1], 2214, 32.05),
 ]
@@ -260,18 +260,19 @@ def test_sizes_of_subsamples(
 @pytest.mark.parametrize(
     ("n", "P", "sizes"),
     [
-        (20_000_000, 101, (5050, 55_319, 606_000)),  # 6,000 rows for each weight
-        (2_000_000, 1001, (24_024, 109_562, 499_666)),  # a quarter of the rows
-        (5_000_000, 151, (3624, 57_300, 906_000)),
-        (5_000_000, 150, (7500, 82_158, 900_000)),
+        (20_000_000, 101, (50_500, 502_493, 5_000_000)),  # a quarter of the rows
+        (2_000_000, 1001, (40_040, 120_082, 360_137)),  # of many weights a smaller share
+        (5_000_000, 151, (6040, 86_047, 1_225_861)),
+        (5_000_000, 150, (75_000, 303_279, 1_226_382)),
         (100_000, 101, (5050, 11_236, 25_000)),
-        (10**9, 1001, (24_024, 379_852, 6_006_000)),
-        (5_000_000, 2000, (48_000, 189_736, 750_000)),  # of many weights a smaller share
+        (10**9, 1001, (40_040, 1_415_627, 50_050_000)),  # 50,000 rows for each weight
+        (5_000_000, 2000, (80_000, 234_297, 686_190)),
         (30_000, 2000, (16_000,)),  # 8 rows for each weight
     ],
 )
 def test_sizes_of_subsamples_on_a_device(n: int, P: int, sizes: tuple[int, ...]) -> None:
     assert device_sizes(n, P, POLICY) == sizes
+    assert device_sizes(n, P, POLICY, sizes[-1] - 1)[-1] == sizes[-1] - 1
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from oddsmith.solvers.tensor_factor import AnyFactor, SmallFactor, TensorFactor
 
 NEAR_CENTER = 8.0
 """How far, in units of their spread, columns may be from zero so that their centre is taken off sums, not rows."""
+COPIED_BYTES = 1 << 29
+"""Rows of a subsample that are copied to the device, if the others stay in memory."""
 GRAM_BYTES = (1 << 27, 1 << 28)
 """Rows of a chunk on the way to a Hessian, at least and at most: between these, a tenth of all rows."""
 
@@ -78,6 +80,12 @@ class DeviceLogistic:
         from oddsmith.likelihood.device_walk import DeviceWalk
 
         return DeviceWalk.from_point(self, x)
+
+    @property
+    def room(self) -> int | None:
+        """How many rows of a subsample there is room for on the device: None where they lie there already."""
+        X = self.source.X
+        return None if X.device == self.device else max(8 * self.size, COPIED_BYTES // (X.shape[1] * X.element_size()))
 
     def subsample(self, rows: int, seed: int) -> DeviceLogistic:
         """Return the objective over about ``rows`` rows from across the data, scaled up to all."""

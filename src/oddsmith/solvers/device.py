@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from oddsmith.solvers.device_quasi_newton import OnDevice
 
 
-def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, ...]:
+def device_sizes(n_rows: int, P: int, settings: policy.Policy, room: int | None = None) -> tuple[int, ...]:
     """Return how many rows the subsamples have, of two classes: each takes off what the one before is wrong by.
+
+    ``room`` is how many rows there is room for, if rows of a subsample are copied to the device.
 
     >>> device_sizes(20_000_000, 101, policy.POLICY), device_sizes(30_000, 2000, policy.POLICY)
     ((50500, 502493, 5000000), (16000,))
     """
     most = max(n_rows // 4, min(n_rows, settings.device_least_rows_per_weight * P))
+    most = most if room is None else min(most, room)
     least, enough = settings.device_rows_per_weight[P > settings.many_weights]
     few = min(most, max(least * P, min(enough * P, most // 10)))
     share, halved = settings.device_share

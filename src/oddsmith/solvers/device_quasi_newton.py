@@ -44,6 +44,10 @@ class DevicePasses(Protocol):
     def walk(self, x: Array) -> Any:
         """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""
 
+    @property
+    def room(self) -> int | None:
+        """How many rows of a subsample there is room for, if they are copied to the device."""
+
     def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
 
@@ -254,7 +258,7 @@ class QuasiNewtonOnTensors:
     def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = Recorder(objective, "L-BFGS on all rows")
         f: DevicePasses = objective.on_device()
-        sizes = device_sizes(f.n_rows, f.size, policy.POLICY)
+        sizes = device_sizes(f.n_rows, f.size, policy.POLICY, f.room)
         sample = f.subsample(sizes[-1], self.seed)
         certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
         start = self._walked(f, certificate, sizes, w, recorder) or self._start(f, sample, sizes, w, recorder)  # 1
@@ -406,7 +410,7 @@ class QuasiNewtonOnTensors:
     ) -> ObjectiveValue:
         """Return the end of L-BFGS on all rows from the passes at hand (steps 2 and 3)."""
         settings, factor = policy.POLICY, start.factor()
-        gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
+        gain = 1.5 * math.sqrt(f.size / certificate.sample.n_rows)
         steps, decrement = Steps(factor), math.inf
         for e in start.evaluations[:-1]:
             p = f.solve(factor, e.gradient)

@@ -299,6 +299,8 @@ class Planner:
             first, *others = device_sizes(n, facts.shape[1], self.policy)
             newton = [self.stage("Newton", first, 6, hessians=6)]
             newton += [self.stage("Newton", rows, 1, hessians=1) for rows in others]
+            room = 5e8 + 32.0 * float(weights) ** 2  # the rows of a subsample stay where they are, but for a chunk
+            newton = [replace(stage, memory=min(stage.memory, room)) for stage in newton]
             reason = f"since the rows lie on a device, with {n // weights:,} of them for each of {weights:,} weights"
             return Plan((*newton, self.stage("L-BFGS", n, 4)), reason, 4, DeviceQuasiNewton(polish=flat))
         if weights > self.policy.largest_hessian:
