@@ -15,7 +15,8 @@ from oddsmith.likelihood.class_blocks import level_preconditioner
 from oddsmith.likelihood.fit import fit_likelihood, make_objective
 from oddsmith.priors import GaussianPrior
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
-from oddsmith.solvers.plan import Facts, Machine, plan
+from oddsmith.solvers.facts import Facts, Machine
+from oddsmith.solvers.plan import plan
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 
 pytestmark = pytest.mark.skipif(len(native.available()) == 1, reason="No kernels are compiled.")

@@ -15,7 +15,8 @@ from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.likelihood import fit as likelihood
 from oddsmith.solvers import SGD
 from oddsmith.solvers.base import SOLVERS
-from oddsmith.solvers.plan import Facts, Machine, plan, plan_for
+from oddsmith.solvers.facts import Facts, Machine
+from oddsmith.solvers.plan import plan, plan_for
 
 # Rows, columns, classes, what else is known, and the stages: each a solver and the rows that it reads.
 TABLE: list[tuple[int, int, int, dict[str, Any], str]] = [

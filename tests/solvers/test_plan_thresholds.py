@@ -10,7 +10,8 @@ import pytest
 
 from oddsmith.solvers.batch_schedule import BatchSchedule
 from oddsmith.solvers.device import device_sizes
-from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for, plan_sparse
+from oddsmith.solvers.facts import Facts, Machine
+from oddsmith.solvers.plan import Plan, plan, plan_for, plan_sparse
 from oddsmith.solvers.policy import POLICY
 from oddsmith.solvers.subsampled import start_alone_rows, start_sizes, subsample_sizes
 

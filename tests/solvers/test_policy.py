@@ -45,9 +45,10 @@ from oddsmith.solvers import (
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.batch_schedule import BatchSchedule
 from oddsmith.solvers.device import device_sizes
+from oddsmith.solvers.facts import Facts
 from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
 from oddsmith.solvers.line_search import backtrack, line_search
-from oddsmith.solvers.plan import Facts, plan, plan_sparse
+from oddsmith.solvers.plan import plan, plan_sparse
 from oddsmith.solvers.policy import POLICY, Policy
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 from oddsmith.solvers.subsampled import start_sizes, subsample_sizes

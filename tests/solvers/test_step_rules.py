@@ -14,11 +14,12 @@ from oddsmith.solvers import Gradient, Newton, newton_raphson
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.certificate import InverseBound, gap_bound
 from oddsmith.solvers.constrained import _falls_no_more, minimise
+from oddsmith.solvers.facts import Facts, Machine
 from oddsmith.solvers.general import gradient_descent
 from oddsmith.solvers.gradient import _descend
 from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import looks_separated, stalled, unchecked_newton_step
-from oddsmith.solvers.plan import Facts, Machine, plan_for
+from oddsmith.solvers.plan import plan_for
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.subsampled import oas_shrinkage
 from oddsmith.solvers.table_newton import last_step_distance

@@ -29,7 +29,6 @@ from oddsmith.design.input_errors import (
     unreadable,
     warn_of_classes,
 )
-from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
 from oddsmith.numerics import Array
@@ -222,6 +221,8 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
     >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
     [[1.0, 0.5], [2.0, nan]]
     """
+    from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
+
     arrow = arrow_table(table)
     if arrow is not None and dtype == "float64" and (packed := matrix_of(arrow.columns)) is not None:
         return packed.T

@@ -13,7 +13,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.device.tensors import chunks
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.plan import Machine
+from oddsmith.solvers.facts import Machine
 
 
 def column_moments(source: DeviceSource) -> tuple[Array, Array]:

@@ -33,7 +33,8 @@ from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import SOLVERS, Newton, Solver, SolverResult, TruncatedNewton, policy
-from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for
+from oddsmith.solvers.facts import Facts, Machine
+from oddsmith.solvers.plan import Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 

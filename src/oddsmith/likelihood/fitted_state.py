@@ -19,7 +19,7 @@ from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
-from oddsmith.solvers.plan import Machine
+from oddsmith.solvers.facts import Machine
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,9 @@ from scipy import linalg
 
 from oddsmith.bordered import VANISHES, BorderedDiagonal
 from oddsmith.cached_property import cached_property
-from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
-from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
+from oddsmith.engines import AnySource, Engine, MemorySource, Progress, engine_of
+from oddsmith.engines.memory import RunSource, in_slices
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.curvature import activations
 from oddsmith.kernels.newton import NewtonSteps
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
@@ -28,7 +27,6 @@ from oddsmith.likelihood.fused_newton import fused_steps
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
-from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
@@ -36,7 +34,7 @@ from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
-from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct, InterceptCurvature
+from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 if TYPE_CHECKING:
     from oddsmith.kernels.lbfgs import LbfgsPoints
@@ -344,37 +342,10 @@ class FoldObjective:
         return DecrementBound(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
 
     def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBound | None:
-        """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (at most C passes).
+        """Return a bound of the inverse Hessian at ``e`` from the prior, None without one (at most C passes)."""
+        from oddsmith.likelihood.curvature_bounds import inverse_bound
 
-        The Hessian there, or of two classes the preconditioner, knows all that is needed.
-        """
-        C, P = self.shape
-        if self.penalty is None or self.penalty.Q.ndim == 2:
-            return None
-        prior = self.penalty.diagonal(C)[:, 1:].ravel()
-        columns = np.zeros((C, C, P))
-        passes = C if self.free[:, 0].all() else 0
-        if passes and isinstance(e.hessian, np.ndarray):
-            columns[:], passes = e.hessian[::P].reshape(C, C, P), 0
-        elif passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and self.whitening is None:
-            columns[0, 0], passes = np.append(preconditioner.rest[0, 0], preconditioner.cross[0]), 0
-        elif passes > 1 and isinstance(self.source, MemorySource) and self.whitening is None:
-            columns[:], passes = self._intercept_rows(e.w), 0
-        for k in range(passes):
-            unit = np.zeros(self.size)
-            unit[k * P] = 1.0
-            columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
-        return InverseBound.eliminating(columns, prior, self.self_concordance, self.rounding + e.rounding)
-
-    def _intercept_rows(self, w: Array) -> Array:
-        """Return the rows of the Hessian at ``w`` that belong to the intercepts (C × C × P): one pass."""
-        rows = self.fold(InterceptCurvature, self._at(w)).rows / self.sampling_fraction
-        found: Array = np.einsum("aj,bk,abp->jkp", self.T, self.T, rows, optimize=True)
-        if self._unit is not None:
-            found /= self._unit
-        if self.penalty is not None:
-            found[:, :, 0] += np.diag(self.penalty.diagonal(self.shape[0])[:, 0])
-        return np.where(self.free, found, 0.0)
+        return inverse_bound(self, e, preconditioner)
 
     def in_row_space(self) -> tuple[FoldObjective, Callable[[Array], Array]] | None:
         """Return the objective over combinations of the rows, where that is possible."""
@@ -446,57 +417,22 @@ class FoldObjective:
         return H
 
     def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
-        """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, or 0 where there is none.
+        """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, 0 where there is none."""
+        from oddsmith.likelihood.curvature_bounds import eigenvalue_bound
 
-        With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
-        """
-        simple = self.penalty is not None and self.penalty.Q.ndim == 1 and self.shape[0] == 1 and self.all_free
-        first = np.append(H.A[0], H.B[:, 0]) if isinstance(H, BorderedDiagonal) else H[0]
-        if not simple or self.penalty is None or not first[0] > 0.0:
-            return 0.0
-        s, v, q = first[0], np.linalg.norm(first[1:]) / first[0], self.penalty.Q[1:].min(initial=np.inf)
-        half = 0.5 * (s + s * v**2 + q)
-        least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
-        return float(least) if np.isfinite(least) else 0.0
+        return eigenvalue_bound(self, H)
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitHessian | None:
-        """Return the curvature at ``e`` of a subsample's rows, each counted once, with the prior in full.
+        """Return the curvature at ``e`` of a subsample's rows, each counted once, with the prior in full, or None."""
+        from oddsmith.likelihood.curvature_bounds import implicit_lower_bound
 
-        Other rows can only add to it. Of two classes and dense rows in memory, with a simple prior; else None.
-        """
-        source, penalty = self.source, self.penalty
-        plain = self.link is None and self.whitening is None and self.shape[0] == 1 and self.all_free
-        if not plain or penalty is None or penalty.Q.ndim == 2:
-            return None
-        if not isinstance(source, MemorySource) or source.row_storage is not DenseRows:
-            return None
-        from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
-
-        threads = self.threads or available_cores()
-        roots = curvature_roots(source, *self.raw(e.w), self.center, threads)
-        unit = np.ones(self.size) if self._unit is None else self._unit
-        return ImplicitHessian(roots, unit, penalty.diagonal(1)[0], threads)
+        return implicit_lower_bound(self, e)
 
     def activation_change(self, step: Array, bound: float) -> float:
-        """Return by how much a step changes the activations of a row against each other, at most.
+        """Return by how much a step changes the activations of a row against each other, ``bound`` at most."""
+        from oddsmith.likelihood.curvature_bounds import activation_change
 
-        It is looked up if the rows are in memory and the ``bound`` is not narrow.
-        """
-        source = self.source
-        if bound <= policy.POLICY.narrow_change or isinstance(source, PartedSource):
-            return bound
-        W, b = self.raw(step)
-
-        def widest_of(rows: tuple[int, int]) -> float:
-            A = activations(source.block(*rows), W, b, self.center)
-            if A.shape[1] == 1:
-                return max(float(A.max(initial=0.0)), -float(A.min(initial=0.0)))
-            return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
-
-        threads = self.threads or available_cores()
-        widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
-        rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(self.center)).max(initial=0.0)))  # it is taken off last
-        return min(bound, widest + rounding) if np.isfinite(widest) else bound
+        return activation_change(self, step, bound)
 
     def observed_part(self, w: Array) -> FoldObjective:
         """Return the objective with the weights held where they are that these rows do not determine.

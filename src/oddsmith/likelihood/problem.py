@@ -19,7 +19,7 @@ from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior, LaplacePrior
 from oddsmith.protocols import Labels
 from oddsmith.solvers.base import Solver
-from oddsmith.solvers.plan import Facts, Machine, Storage
+from oddsmith.solvers.facts import Facts, Machine, Storage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,11 @@
 from oddsmith.solvers.base import SOLVERS, Objective, ObjectiveValue, Solver, SolverResult
 from oddsmith.solvers.certificate import certify, gap_bound
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
+from oddsmith.solvers.facts import Facts, Machine
 from oddsmith.solvers.general import Optimum, gradient_descent, newton_raphson
 from oddsmith.solvers.gradient import Gradient
 from oddsmith.solvers.newton import Newton
-from oddsmith.solvers.plan import Facts, Machine, Plan
+from oddsmith.solvers.plan import Plan
 from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton

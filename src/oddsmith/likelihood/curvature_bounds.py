@@ -1,0 +1,118 @@
+"""Bounds of the curvature of an objective, and of how far a step moves: what certificates without a Hessian need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oddsmith.bordered import BorderedDiagonal
+from oddsmith.engines import MemorySource, PartedSource
+from oddsmith.engines.memory import available_cores, parallel_map
+from oddsmith.kernels.curvature import activations
+from oddsmith.numerics import Array
+from oddsmith.rows import DenseRows
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import ObjectiveValue, Preconditioner
+from oddsmith.solvers.certificate import InverseBound
+from oddsmith.solvers.preconditioner import InterceptPreconditioner
+from oddsmith.statistics import InterceptCurvature
+
+if TYPE_CHECKING:
+    from oddsmith.likelihood.implicit_hessian import ImplicitHessian
+    from oddsmith.likelihood.objective import FoldObjective
+
+
+def inverse_bound(
+    objective: FoldObjective, e: ObjectiveValue, preconditioner: Preconditioner | None = None
+) -> InverseBound | None:
+    """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (at most C passes).
+
+    The Hessian there, or of two classes the preconditioner, knows all that is needed.
+    """
+    C, P = objective.shape
+    if objective.penalty is None or objective.penalty.Q.ndim == 2:
+        return None
+    prior = objective.penalty.diagonal(C)[:, 1:].ravel()
+    columns = np.zeros((C, C, P))
+    passes = C if objective.free[:, 0].all() else 0
+    if passes and isinstance(e.hessian, np.ndarray):
+        columns[:], passes = e.hessian[::P].reshape(C, C, P), 0
+    elif passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and objective.whitening is None:
+        columns[0, 0], passes = np.append(preconditioner.rest[0, 0], preconditioner.cross[0]), 0
+    elif passes > 1 and isinstance(objective.source, MemorySource) and objective.whitening is None:
+        columns[:], passes = _intercept_rows(objective, e.w), 0
+    for k in range(passes):
+        unit = np.zeros(objective.size)
+        unit[k * P] = 1.0
+        columns[k] = objective.hessian_product(e.w, unit).reshape(C, P)
+    return InverseBound.eliminating(columns, prior, objective.self_concordance, objective.rounding + e.rounding)
+
+
+def _intercept_rows(objective: FoldObjective, w: Array) -> Array:
+    """Return the rows of the Hessian at ``w`` that belong to the intercepts (C × C × P): one pass."""
+    rows = objective.fold(InterceptCurvature, objective._at(w)).rows / objective.sampling_fraction
+    found: Array = np.einsum("aj,bk,abp->jkp", objective.T, objective.T, rows, optimize=True)
+    if objective._unit is not None:
+        found /= objective._unit
+    if objective.penalty is not None:
+        found[:, :, 0] += np.diag(objective.penalty.diagonal(objective.shape[0])[:, 0])
+    return np.where(objective.free, found, 0.0)
+
+
+def eigenvalue_bound(objective: FoldObjective, H: Array | BorderedDiagonal) -> float:
+    """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, or 0 where there is none.
+
+    With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
+    """
+    penalty = objective.penalty
+    if penalty is None or penalty.Q.ndim == 2 or objective.shape[0] > 1 or not objective.all_free:
+        return 0.0
+    first = np.append(H.A[0], H.B[:, 0]) if isinstance(H, BorderedDiagonal) else H[0]
+    if not first[0] > 0.0:
+        return 0.0
+    s, v, q = first[0], np.linalg.norm(first[1:]) / first[0], penalty.Q[1:].min(initial=np.inf)
+    half = 0.5 * (s + s * v**2 + q)
+    least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
+    return float(least) if np.isfinite(least) else 0.0
+
+
+def implicit_lower_bound(objective: FoldObjective, e: ObjectiveValue) -> ImplicitHessian | None:
+    """Return the curvature at ``e`` of a subsample's rows, each counted once, with the prior in full.
+
+    Other rows can only add to it. Of two classes and dense rows in memory, with a simple prior; else None.
+    """
+    source, penalty = objective.source, objective.penalty
+    plain = objective.link is None and objective.whitening is None and objective.shape[0] == 1 and objective.all_free
+    if not plain or penalty is None or penalty.Q.ndim == 2:
+        return None
+    if not isinstance(source, MemorySource) or source.row_storage is not DenseRows:
+        return None
+    from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
+
+    threads = objective.threads or available_cores()
+    roots = curvature_roots(source, *objective.raw(e.w), objective.center, threads)
+    unit = np.ones(objective.size) if objective._unit is None else objective._unit
+    return ImplicitHessian(roots, unit, penalty.diagonal(1)[0], threads)
+
+
+def activation_change(objective: FoldObjective, step: Array, bound: float) -> float:
+    """Return by how much a step changes the activations of a row against each other, at most.
+
+    It is looked up if the rows are in memory and the ``bound`` is not narrow.
+    """
+    source = objective.source
+    if bound <= policy.POLICY.narrow_change or isinstance(source, PartedSource):
+        return bound
+    W, b = objective.raw(step)
+
+    def widest_of(rows: tuple[int, int]) -> float:
+        A = activations(source.block(*rows), W, b, objective.center)
+        if A.shape[1] == 1:
+            return max(float(A.max(initial=0.0)), -float(A.min(initial=0.0)))
+        return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
+
+    threads = objective.threads or available_cores()
+    widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
+    rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(objective.center)).max(initial=0.0)))  # it is taken off last
+    return min(bound, widest + rounding) if np.isfinite(widest) else bound
