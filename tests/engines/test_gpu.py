@@ -371,6 +371,21 @@ def test_a_bound_in_half_precision_is_below_the_hessian(device: str) -> None:
         assert (int(factor.info[0]) == 0) == (noise >= 0.5)
 
 
+def test_weights_beyond_half_precision_give_no_false_certificate(device: str) -> None:
+    X, y = problem(30_000, 6)
+    rows = torch.as_tensor(X, device=device).to(torch.float32)
+    s = np.where(np.arange(len(y)) % 100 == 0, 1e10, 1.0)
+    model = LogisticRegression(prior=1.0, tol=1e-6).fit(rows, y, sample_weight=torch.as_tensor(s, device=device))
+    exact = rows.to(torch.float64).cpu().numpy()
+    best = LogisticRegression(prior=1.0, tol=1e-12).fit(exact, y, sample_weight=s)
+
+    def value(fit: LogisticRegression) -> float:
+        loss = -fit.predict_log_proba(exact)[np.arange(len(y)), y]
+        return float(s @ loss + 0.5 * (fit.coef_**2).sum())
+
+    assert value(model) - value(best) <= model.certificate_.gap + 1e-9 * value(best)
+
+
 def test_no_row_of_a_subsample_is_named_twice(device: str) -> None:
     X = torch.zeros(1000, 2, device=device)
     for count in (999, 700, 333, 7):

@@ -189,13 +189,18 @@ class DeviceLogistic:
 
     def _upload(self, x: Array) -> Begun:
         """Copy weights in user units, and vectors that turn sums into a gradient, to the device at once."""
+        at, value, slope = self.vectors_at(x)
+        return Begun(x, value, slope, self.to_device(at))
+
+    def vectors_at(self, x: Array) -> tuple[Array, float, Array]:
+        """Return what `_vectors` describes at a point, the penalty and its gradient."""
         P, at = self.size, self._vectors.copy()
         value, slope = (0.0, np.zeros(P)) if self.penalty is None else self.penalty.at(x[None])
         slope = self.free * slope.ravel()
         w = np.multiply(x[1:], at[2 * P : 3 * P - 1], out=at[2 : P + 1])
         at[0], at[1] = x[0], x[0] - w @ self.center
         at[-2 * P : -P] = slope
-        return Begun(x, value, slope, self.to_device(at))
+        return at, value, slope
 
     @cached_property
     def _vectors(self) -> Array:
@@ -235,8 +240,8 @@ class DeviceLogistic:
         width = -(-self.size // 8) * 8  # what tensor cores read at full speed
         (least, most), X = GRAM_BYTES, self.source.X
         bound = min(most, max(least, X.numel() * X.element_size() // 10))
-        sums, gram = None, TensorGram(width, wide)
-        for block in self._chunks(min(bound // (width * (8 if exact else 2)), GRAM_BATCHES * GRAM_ROWS)):
+        sums, gram, batches = None, TensorGram(width, wide), bound // (width * (8 if exact else 2) * GRAM_ROWS)
+        for block in self._chunks(max(1, min(batches, GRAM_BATCHES)) * GRAM_ROWS):
             n = len(block.X) if block.rows is None else len(block.rows)
             B = torch.empty((n, width), dtype=kind, device=self.device)
             part = self._sums(block, at, exact=exact, B=B)

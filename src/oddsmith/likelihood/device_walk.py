@@ -28,7 +28,7 @@ SPLIT = 0.02
 SHIFT = 0.02
 """Part of its diagonal that is taken off it, to bound its smallest eigenvalue."""
 LONGEST = 1e9
-"""Square of the longest row up to which no number in half precision is out of range."""
+"""Square of the longest row, times its weight, up to which no number in half precision is out of range."""
 MOST_CHANGE = 8.0
 """Logarithm of a change of curvature from which a bound is of no use."""
 
@@ -58,9 +58,11 @@ class DeviceWalk:
             return None
         P = f.size
         mean, Q = (np.zeros(P), np.zeros(P)) if f.penalty is None else (f.penalty.mean.ravel(), f.penalty.Q)
-        both = f.to_device(np.concatenate([mean, Q, x, np.zeros(5 * P + 1)]))
-        log = torch.empty((MOST_STEPS, LOGGED), dtype=torch.float64, device=f.device)
-        return cls(f=f, at=f._upload(x).at, known=both[: 2 * P], before=both[2 * P :], log=log)
+        start = f.vectors_at(x)[0]
+        room = np.zeros(5 * P + 1 + MOST_STEPS * LOGGED)
+        there = f.to_device(np.concatenate([start, mean, Q, x, room]))  # one copy for all
+        at, known, before, log = there.split([len(start), 2 * P, 6 * P + 1, MOST_STEPS * LOGGED])
+        return cls(f=f, at=at, known=known, before=before, log=log.view(MOST_STEPS, LOGGED))
 
     @property
     def bounds_curvature(self) -> bool:
@@ -167,7 +169,9 @@ class DeviceWalk:
         norms = [float(np.linalg.norm(step)) for step in (x, x - curved, x - before)]
         rounding = 2.0**-22 * (P + 4) * length * (norms[0] + norms[1])
         far, near = (math.sqrt(1.0 + longest) * norm for norm in norms[1:])
-        if not (longest < LONGEST and ratio > 0.0 and rounding < 1.0):
+        s = self.f.source.s
+        heaviest = 1.0 if s is None else max(1.0, float(s.max()))
+        if not (heaviest * (1.0 + longest) < LONGEST and ratio > 0.0 and rounding < 1.0):
             return None
         change = rounding + min(far, near + math.log(ratio))
         if change > MOST_CHANGE:

@@ -95,6 +95,9 @@ class Policy:
     kernel_gradient_products: float = 2e6
     """The same of dense rows with a prior, of which a kernel runs L-BFGS (10,000 × 30: 4.1 → 2.5 ms; 300 × 100: 3.1 →
     1.6)."""
+    kernel_gradient_elements: float = 3.5e6
+    """Numbers of a large table of two classes with many weights up to which this holds as well; beyond, a copy in half
+    precision is read faster (10,000 × 300: 22 → 13 ms; 20,000 × 200 33 → 35, 12,000 × 800 71 → 84)."""
     stalled_newton_products: float = 1.5e7
     """Products of a Hessian up to which Newton's method takes over where L-BFGS stalls (300 × 100, correlated)."""
     row_space_weights: int = 400
@@ -223,7 +226,7 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 500), (24, 24))
+    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 500), (24, 40))
     """Rows for each weight of the smallest subsample there, at least and at most a tenth of the largest, of few weights
     and of many: Newton steps on it leave about its sampling error, and the next one takes that off."""
     device_least_rows_per_weight: int = 8

@@ -41,16 +41,19 @@ def launch(kernel: Any, programs: int, given: tuple[Any, ...], constants: dict[s
 
     The search takes two thirds of a launch. Its key is what Triton compiles for: types, alignment and constants.
     """
-    tensors = [value for value in given if isinstance(value, torch.Tensor)]
-    kinds = tuple((value.dtype, value.data_ptr() % 16 == 0) for value in tensors)
-    numbers = tuple((v == 1, v % 16 == 0, v.bit_length() > 31) for v in given if isinstance(v, int))
-    key = kernel, tensors[0].device, kinds, numbers, tuple(constants.values()), warps
+    kinds: list[Any] = [kernel, given[0].device, warps, *constants.values()]
+    for value in given:
+        if isinstance(value, torch.Tensor):
+            kinds += value.dtype, value.data_ptr() % 16 == 0
+        elif isinstance(value, int):
+            kinds += value == 1, value % 16 == 0, value.bit_length() > 31
+    key = tuple(kinds)
     found = _compiled.get(key)
     if found is not None:
         found[(programs, 1, 1)](*given, *constants.values())
         return
     found = kernel[(programs,)](*given, **constants, num_warps=warps)
-    if found is not None and tensors[0].is_cuda:  # the interpreter compiles nothing
+    if found is not None and given[0].is_cuda:  # the interpreter compiles nothing
         _compiled[key] = found
 
 
