@@ -117,7 +117,7 @@ def test_small_fit_loads_nothing_more() -> None:
         "LogisticRegression().fit(X, y > 0).distance(X)"
     )
     # Not pandas and pyarrow: scikit-learn loads them where they are installed.
-    assert not loaded_after(code) & {"matplotlib", "polars", "dask"}
+    assert not loaded_after(code) & {"matplotlib", "polars", "dask", "torch"}
 
 
 def test_fit_of_arrays_loads_only_the_rooms_that_it_needs() -> None:

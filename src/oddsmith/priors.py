@@ -198,7 +198,9 @@ class GaussianPrior:
                     f"The scale of a GaussianPrior must be a positive number (above 1e-100), found {self.scale!r}. "
                     "For no prior (maximum likelihood) use prior=None."
                 )
-            return np.concatenate([[0.0], np.full(M, sigma**-2.0)])
+            Q = np.full(P, sigma**-2.0)
+            Q[0] = 0.0  # no prior on the intercept
+            return Q
         S = _numeric(self.covariance, "covariance")
         sizes = {M: "weights", P: "weights with the intercept"} | ({C * P: "all classes"} if joint and C > 1 else {})
         if S.ndim == 0:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.likelihoods import at_the_optimum, problem
+from tests.policies import set_policy
 
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
@@ -17,6 +18,12 @@ from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 from oddsmith.solvers.subsample_certificate import SubsampleCertificate
+
+
+@pytest.fixture(autouse=True)
+def _small_tables_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search on rows of half precision where a kernel's L-BFGS on exact ones would be as fast."""
+    set_policy(monkeypatch, kernel_gradient_elements=0.0)
 
 
 @pytest.fixture

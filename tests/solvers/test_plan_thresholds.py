@@ -35,6 +35,7 @@ EDGES: list[Row] = [
     ({"n_rows": 8000}, "n_columns", 19, 20, "Newton 8,000", "L-BFGS 8,000"),
     ({"n_columns": 39}, "n_rows", 1250, 1251, "Newton 1,250", "L-BFGS 1,251"),
     ({"n_columns": 3000}, "n_rows", 3333, 3334, "L-BFGS 3,333", "truncated Newton 3,334"),
+    ({"n_columns": 350}, "n_rows", 10_000, 10_001, "L-BFGS 10,000", "L-BFGS 1,404 → mixed-precision refinement 10,001"),
     # Few rows of many columns are combined: up to 400, with two columns for each row, and 10 million products.
     ({"n_columns": 30_000}, "n_rows", 400, 401, "Newton in the row space 400", "truncated Newton 401"),
     (
@@ -60,7 +61,7 @@ EDGES: list[Row] = [
         *({"n_columns": 199, "has_prior": False}, "n_rows", 11_999, 12_000),
         *("L-BFGS 11,999 → Newton 11,999", "Newton 2,000 → L-BFGS 12,000 → Newton 12,000"),
     ),
-    ({"n_columns": 499}, "n_rows", 3999, 4000, "L-BFGS 3,999", "L-BFGS 2,000 → mixed-precision refinement 4,000"),
+    ({"n_columns": 999}, "n_rows", 7999, 8000, "L-BFGS 7,999", "L-BFGS 3,000 → mixed-precision refinement 8,000"),
     # … and of a small one: 60,000 rows, of more classes 5,000, and 100 for each weight.
     (
         *({"n_columns": 10}, "n_rows", 59_999, 60_000),

@@ -205,3 +205,8 @@ def test_a_gap_that_rounding_holds_up_ends_the_descent() -> None:
         there, penalty, at([0.0], 1e6, [1.0], np.eye(1), loss=1.0), np.eye(1)
     )
     assert found.iterations == 6
+
+
+def test_rounding_beside_a_copy_of_a_column_is_zero() -> None:
+    x = minimise_model(np.ones((2, 2)), -np.ones(2), np.array([1.0, 6e-16]), Blocks.single(np.ones(2)), tol=1e-12)
+    assert x.tolist() == [1.0, 0.0]

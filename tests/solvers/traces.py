@@ -68,6 +68,7 @@ def shown_late(n: int, D: int) -> tuple[Any, Any]:
 
 
 SAMPLED = {"small_rows": (5000, 5000)}
+HALF = {"kernel_gradient_elements": 0.0}
 SMALL = {"subsample_elements": 40_000, "subsample_rows_per_weight": 90}
 FITS: dict[str, Fit] = {
     "Newton": lambda: fit(rows(300, 3)),
@@ -109,10 +110,12 @@ FITS: dict[str, Fit] = {
     "subsample as the start, one Hessian": lambda: fit(rare(24_000, 64)),
     "subsample misleads": lambda: under(SAMPLED, lambda: fit(shown_late(20_000, 6))),
     "two subsamples": lambda: fit((lambda X, y: (np.asfortranarray(X), y))(*rows(80_000, 20, along=0.5))),
-    "two subsamples of many columns": lambda: fit(
-        (lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 160, along=0.6))
+    "two subsamples of many columns": lambda: under(
+        HALF, lambda: fit((lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 160, along=0.6)))
     ),
-    "two subsamples of independent columns": lambda: fit((lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 170))),
+    "two subsamples of independent columns": lambda: under(
+        HALF, lambda: fit((lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 170)))
+    ),
     "two subsamples of nearly independent columns": lambda: fit(
         (lambda X, y: (X.astype(np.float32), y))(*rows(36_000, 160, along=0.2))
     ),
@@ -131,12 +134,12 @@ FITS: dict[str, Fit] = {
     "small batches": lambda: under(
         {"subsample_elements": 200_000, "start_rows": 200}, lambda: fit(rows(160_000, 10, along=0.5, size=2.0))
     ),
-    "half precision": lambda: fit(rows(12_000, 160)),
-    "half precision, correlated": lambda: fit(rows(12_000, 160, along=0.8)),
+    "half precision": lambda: under(HALF, lambda: fit(rows(12_000, 160))),
+    "half precision, correlated": lambda: under(HALF, lambda: fit(rows(12_000, 160, along=0.8))),
     "half precision, three classes": lambda: fit(rows(20_000, 80, 3)),
-    "half precision, its own optimum": lambda: fit(rows(12_000, 160, along=0.3, size=4.0)),
-    "half precision, somewhat correlated": lambda: fit(rows(12_000, 160, along=0.5)),
-    "half precision, more correlated": lambda: fit(rows(12_000, 160, along=0.65, size=4.0)),
+    "half precision, its own optimum": lambda: under(HALF, lambda: fit(rows(12_000, 160, along=0.3, size=4.0))),
+    "half precision, somewhat correlated": lambda: under(HALF, lambda: fit(rows(12_000, 160, along=0.5))),
+    "half precision, more correlated": lambda: under(HALF, lambda: fit(rows(12_000, 160, along=0.65, size=4.0))),
     "many columns, six Hessians": lambda: fit(rows(900, 480, along=0.95, size=5.0), 30.0),
     "one Hessian, too many gradients": lambda: fit(
         rows(6000, 60, along=0.5, size=8.0),

@@ -238,7 +238,7 @@ def code(array: pa.Array) -> Coded:
     codes = np.asarray((indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False))
     dictionary, ordered = array.dictionary, bool(array.type.ordered)
     if len(dictionary) >= MANY_TEXTS and is_text(dictionary.type) and not dictionary.null_count:
-        if len(dictionary.dictionary_encode().dictionary) == len(dictionary):
+        if _are_unique(dictionary):
             return Coded(TextLevels(dictionary), codes, ordered)
     levels = dictionary.to_pylist()
     kept: dict[Any, int] = {}
@@ -247,6 +247,13 @@ def code(array: pa.Array) -> Coded:
     if place != list(range(len(levels))):
         codes = np.array([*place, -1], dtype=codes.dtype)[codes]
     return Coded(tuple(kept), codes, ordered)
+
+
+def _are_unique(texts: pa.Array) -> bool:
+    """Whether no text occurs twice; the kernel's memory serves others afterwards, unlike that of Arrow."""
+    plain = is_.is_string(texts.type) or is_.is_large_string(texts.type)
+    found = encode_texts(text_buffers(texts)) if plain else None
+    return len(texts.dictionary_encode().dictionary if found is None else found.ends) == len(texts)
 
 
 def text_buffers(array: pa.Array) -> TextBuffers:
@@ -317,8 +324,8 @@ def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
     if levels.inferred_type != "string" or not codes.flags.c_contiguous:
         return None
     type_ = pa.from_numpy_dtype(codes.dtype)
-    there = codes >= 0
-    bitmap = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    whole = int(codes.min(initial=0)) >= 0
+    bitmap = None if whole else pa.py_buffer(np.packbits(codes >= 0, bitorder="little"))
     indices = pa.Array.from_buffers(type_, len(codes), [bitmap, pa.py_buffer(codes)])
     return pa.DictionaryArray.from_arrays(indices, pa.array(levels, type=pa.string()), ordered=bool(values.ordered))
 

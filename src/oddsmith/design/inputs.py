@@ -388,9 +388,10 @@ def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
     """Return classes and codes of integers in a narrow range without sorting, or None for other labels."""
     if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biuf" or not n_rows:
         return None
-    if y.dtype.kind == "f" and not (np.isfinite(y.min()) and np.isfinite(y.max())):
+    least, most = y.min(), y.max()
+    if y.dtype.kind == "f" and not (isfinite(least) and isfinite(most)):
         return None
-    low, high = int(y.min()), int(y.max())
+    low, high = int(least), int(most)
     if not 0 < high - low < 4096 or max(high, -low) >= 2**62:
         return None
     codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(np.int32) if low else y.astype(np.int32)
@@ -496,7 +497,8 @@ LEAST_WEIGHT = 1e-250  # Minimum total weight.
 
 def check_class_weights(weight: Array, classes: Labels) -> None:
     """Refuse a class whose rows all have weight zero."""
-    least, most, total = float(weight.min()), float(weight.max()), float(weight.sum())
+    values = weight.tolist()
+    least, most, total = min(values), max(values), sum(values)
     if least <= 0.0:
         empty = classes.tolist()[int(np.argmax(weight <= 0))]
         raise InvalidInputError(

@@ -71,36 +71,38 @@ def newton_steps(
     if kernels is None:
         return None
     P = len(w)
-    numbers = np.zeros(11 * P + 3 * P * P + 4 * steps)  # vectors, then matrices, then the last vectors and the trace
+    S = P * P
+    # Nine vectors (start, units, precisions, mean, centre, inverse, roots of the diagonal, step, gradient), three
+    # matrices (Hessian, the same with unit diagonal, its factor) and the trace, in one array: to find where an array
+    # begins takes long.
+    numbers = np.zeros(9 * P + 3 * S + 4 * steps)
     numbers[: 5 * P - 1] = np.concatenate((w, coordinates[1], *prior, coordinates[0]))
     if inverse is not None:
         numbers[5 * P : 6 * P - 1] = inverse
     begin = numbers.ctypes.data
-    at, matrix = range(begin, begin + 80 * P, 8 * P), 8 * P * P
+    at, matrix = range(begin, begin + 80 * P, 8 * P), begin + 72 * P
     rows = DenseProblem.from_buffer_copy(dense_addresses(block, 1))
-    rows.C, rows.center, rows.W, rows.b, rows.g, rows.H = 1, at[4], at[6], at[7], at[8], at[9]
-    scaled, lower, diagonal = (at[9] + k * matrix for k in (1, 2, 3))
+    rows.C, rows.center, rows.g, rows.H = 1, at[4], at[8], matrix
     problem = NewtonProblem(
-        *(ctypes.addressof(rows), at[1], at[2], at[3], at[0], diagonal + 16 * P, None if inverse is None else at[5]),
+        *(ctypes.addressof(rows), at[1], at[2], at[3], at[0], matrix + 24 * S, None if inverse is None else at[5]),
         *(known is not None, steps, 0, 0, 0, small, armijo, 8.0 * EPS, *separated),
-        *(diagonal, diagonal + 8 * P, scaled, lower),
+        *(at[6], at[7], matrix + 8 * S, matrix + 16 * S),
         rough=rough,
     )
-    gradient, hessian = numbers[8 * P : 9 * P], numbers[9 * P : 9 * P + P * P].reshape(P, P)
+    (diagonal, step, gradient), matrices = numbers[6 * P : 9 * P].reshape(3, P), numbers[9 * P : 9 * P + 3 * S]
+    hessian, scaled, lower = matrices.reshape(3, P, P)
     if known is not None:
         rows.value = known.loss
         gradient[:], hessian[:] = known.gradient, known.hessian
     kernels("newton", problem)
-    last, matrices = numbers[9 * P + 3 * P * P : 11 * P + 3 * P * P].reshape(2, P), numbers[9 * P : 9 * P + 3 * P * P]
-    _, scaled_hessian, factor = matrices.reshape(3, P, P)
-    lower_factor = SpdFactor.known(factor.T, last[0], scaled_hessian, problem.floor, problem.condition)
+    factor = SpdFactor.known(lower.T, diagonal, scaled, problem.floor, problem.condition) if problem.factored else None
     return NewtonSteps(
         w=numbers[:P].copy(),
-        trace=numbers[11 * P + 3 * P * P :][: 4 * problem.done].reshape(-1, 4),
+        trace=numbers[9 * P + 3 * S :][: 4 * problem.done].reshape(-1, 4),
         evaluations=problem.evaluations,
         first=int(known is None),
         sums=NewtonSums(rows.value, gradient, hessian, rows.max_norm2) if problem.ended else None,
         penalty=problem.penalty,
-        factor=lower_factor if problem.factored else None,
-        next_step=last[1],
+        factor=factor,
+        next_step=step,
     )

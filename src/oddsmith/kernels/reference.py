@@ -152,6 +152,19 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
     return diagonal, cross
 
 
+def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
+    """Return the rows of the Hessian that belong to the intercepts, C × C × P."""
+    C, P = at.size
+    first, second = np.tril_indices(C)
+    total = np.zeros((len(first), P))
+    for tile in _tiles(block, at, width=len(first)):
+        pairs = [tile.losses.curvature(j, k) for j, k in zip(first.tolist(), second.tolist(), strict=True)]
+        total += _gradient(tile.Z, tile.weighted(np.stack(pairs, axis=1)))
+    result = np.empty((C, C, P))
+    result[first, second] = result[second, first] = total
+    return result
+
+
 def curvature_root(block: Block, at: CurvatureParams) -> Array:
     """Return the rows √h (1, z) of two classes and dense rows, B (n × P): the Hessian is BᵀB."""
     tiles = [(tile.Z.dense(), np.sqrt(tile.weighted(tile.losses.curvature(0, 0)))) for tile in _tiles(block, at)]

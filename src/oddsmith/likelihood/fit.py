@@ -37,7 +37,7 @@ from oddsmith.solvers.plan import Facts, Machine, Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 
-MOST_PLANS = 32  # Plans that are kept: the machine in their key has another free memory each second.
+MOST_PLANS = 32  # Plans that are kept, each as long as the machine is the same: a second.
 
 
 class InfeasibleStartError(Exception):
@@ -229,17 +229,17 @@ def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int,
     return plan_for(solver, facts, machine)
 
 
-_plans: dict[tuple[Facts, Machine], tuple[policy.Policy, Plan]] = {}
+_plans: dict[Facts, tuple[Machine, policy.Policy, Plan]] = {}
 
 
 def _plan(facts: Facts, machine: Machine) -> Plan:
     """Return `plan`, which is pure, kept for fits of the same size: small ones take little longer than their plan."""
-    kept = _plans.get((facts, machine))
-    if kept is None or kept[0] is not policy.POLICY:
+    kept = _plans.get(facts)
+    if kept is None or kept[0] is not machine or kept[1] is not policy.POLICY:
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
-        kept = _plans[facts, machine] = policy.POLICY, plan(facts, machine)
-    return kept[1]
+        kept = _plans[facts] = machine, policy.POLICY, plan(facts, machine)
+    return kept[2]
 
 
 def _largest_columns(problem: Problem) -> str:
@@ -336,7 +336,16 @@ def _reported_certificate(
     converged = found.converged and gap <= allowed
     stage = result.trace.columns.index("stage")
     method = ", then ".join(dict.fromkeys(record[stage] for record in result.trace.records))
-    return replace(found, gap=gap, converged=converged, passes=objective.passes, method=method)
+    return Certificate(
+        converged=converged,
+        gap=gap,
+        gradient_norm=found.gradient_norm,
+        condition=found.condition,
+        passes=objective.passes,
+        rigorous=found.rigorous,
+        optimum_exists=found.optimum_exists,
+        method=method,
+    )
 
 
 def fitted_state(

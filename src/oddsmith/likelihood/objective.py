@@ -36,7 +36,7 @@ from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
-from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct, InterceptCurvature
 
 if TYPE_CHECKING:
     from oddsmith.kernels.lbfgs import LbfgsPoints
@@ -344,7 +344,7 @@ class FoldObjective:
         return DecrementBound(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
 
     def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBound | None:
-        """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (C passes).
+        """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (at most C passes).
 
         The Hessian there, or of two classes the preconditioner, knows all that is needed.
         """
@@ -358,11 +358,23 @@ class FoldObjective:
             columns[:], passes = e.hessian[::P].reshape(C, C, P), 0
         elif passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and self.whitening is None:
             columns[0, 0], passes = np.append(preconditioner.rest[0, 0], preconditioner.cross[0]), 0
+        elif passes > 1 and isinstance(self.source, MemorySource) and self.whitening is None:
+            columns[:], passes = self._intercept_rows(e.w), 0
         for k in range(passes):
             unit = np.zeros(self.size)
             unit[k * P] = 1.0
             columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
         return InverseBound.eliminating(columns, prior, self.self_concordance, self.rounding + e.rounding)
+
+    def _intercept_rows(self, w: Array) -> Array:
+        """Return the rows of the Hessian at ``w`` that belong to the intercepts (C × C × P): one pass."""
+        rows = self.fold(InterceptCurvature, self._at(w)).rows / self.sampling_fraction
+        found: Array = np.einsum("aj,bk,abp->jkp", self.T, self.T, rows, optimize=True)
+        if self._unit is not None:
+            found /= self._unit
+        if self.penalty is not None:
+            found[:, :, 0] += np.diag(self.penalty.diagonal(self.shape[0])[:, 0])
+        return np.where(self.free, found, 0.0)
 
     def in_row_space(self) -> tuple[FoldObjective, Callable[[Array], Array]] | None:
         """Return the objective over combinations of the rows, where that is possible."""

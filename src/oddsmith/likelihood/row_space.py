@@ -67,7 +67,8 @@ def over_row_space(objective: FoldObjective) -> tuple[FoldObjective, Callable[[A
 
     rows = np.empty((len(X), rank))
     rows[order] = L
-    part = MemorySource(rows, source.t, source.K, s=source.s, offset=source.offset)
+    # One slice for gradients; a Hessian of many rows is summed in several.
+    part = MemorySource(rows, source.t, source.K, s=source.s, offset=source.offset, slice_rows=len(X))
     mean, free = np.zeros((C, 1 + rank)), np.ones((C, 1 + rank), dtype=bool)
     mean[:, 0], free[:, 0] = penalty.mean[:, 0], objective.free[:, 0]
     inside = replace(

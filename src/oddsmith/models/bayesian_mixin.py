@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from oddsmith.data_access.training_data import refuse_pieces
+from oddsmith.engines import one_blas_thread
 from oddsmith.likelihood.coordinates import is_large
 from oddsmith.likelihood.fitted_state import EarlierRows
 from oddsmith.models.base import all_or_nothing
@@ -191,7 +192,8 @@ class BayesianMixin(InferenceMixin):
         prior, earlier = posterior_as_prior(fit_record), self._earlier.add(fit_record.state)
         classes, problem = self._problem(X, y, sample_weight, offset, known=True)
         problem = replace(problem, prior=prior, jeffreys=False, start=self._against_first())
-        self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
+        with one_blas_thread(problem.largest_matrix):
+            self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
         self.prior_, self._earlier = prior, earlier
         weight = earlier.class_weight + problem.class_weight
         self.class_prior_ = weight / weight.sum()

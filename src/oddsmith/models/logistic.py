@@ -217,8 +217,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
 
     def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None:
         """Solve a problem and assign the fitted attributes; ``data`` holds the arguments of the fit."""
-        with one_blas_thread(problem.largest_matrix):
-            fit, verdict = self._solve(problem, classes)
+        fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
         self._recall = TrainingDataRef.of(*data)
         self._warn(verdict, fit.rounded)

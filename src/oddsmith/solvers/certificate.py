@@ -84,7 +84,7 @@ def certificate_from(
     """Return the certificate from a bound of the decrement; the factor is used for the condition number only."""
     gap = gap_bound(bound.decrement, bound.rho)
     return Certificate(
-        converged=isfinite(gap) and gap <= e.allowed_gap(tol),
+        converged=bool(isfinite(gap) and gap <= e.allowed_gap(tol)),
         gap=float(gap),
         gradient_norm=e.gradient_norm,
         condition=np.nan if factor is None else factor.condition,

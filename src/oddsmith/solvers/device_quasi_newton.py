@@ -87,7 +87,7 @@ class OnDevice(LowPrecision, Protocol):
         """Return it as an objective of the solvers there."""
 
 
-class Start(NamedTuple):
+class DeviceStart(NamedTuple):
     """Passes over all rows from about the minimiser over a subsample, the factor of its Hessian, and what they gave."""
 
     evaluations: list[ObjectiveValue]
@@ -275,7 +275,7 @@ class QuasiNewtonOnTensors:
 
     def _walked(
         self, f: DevicePasses, certificate: TensorCertificate, sizes: tuple[int, ...], x: Array, recorder: Recorder
-    ) -> Start | None:
+    ) -> DeviceStart | None:
         """As `_start`, by steps whose number is fixed beforehand; None unless each of them was good enough.
 
         The first pass begins before the steps on subsamples are judged. If all were good, it is followed by as many as
@@ -316,7 +316,7 @@ class QuasiNewtonOnTensors:
         return parts, ends
 
     @staticmethod
-    def _judged(walk: Any, certificate: TensorCertificate, recorder: Recorder) -> Start | None:
+    def _judged(walk: Any, certificate: TensorCertificate, recorder: Recorder) -> DeviceStart | None:
         """Return the passes of a walk up to the first that led up, or None if there is none."""
         found: list[ObjectiveValue] = []
         certified = False
@@ -326,7 +326,7 @@ class QuasiNewtonOnTensors:
             recorder.add(e, 1.0)
             found.append(e)
             certified = known is not None and certificate.accept(e, known)
-        return Start(found, walk.end, certified) if found else None
+        return DeviceStart(found, walk.end, certified) if found else None
 
     @staticmethod
     def _good(parts: list[DevicePasses], ends: list[int], log: Array) -> bool:
@@ -352,7 +352,7 @@ class QuasiNewtonOnTensors:
 
     def _start(
         self, f: DevicePasses, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
-    ) -> Start | None:
+    ) -> DeviceStart | None:
         """Return an evaluation of all rows about as near as a subsample can tell; None if a search fails."""
         found: tuple[Array, AnyFactor] | None = None
         for k, rows in enumerate(sizes):
@@ -365,7 +365,7 @@ class QuasiNewtonOnTensors:
         x, factor = found
         e = f.evaluate(x, factor)[0]
         recorder.add(e, 1.0)
-        return Start([e], lambda: factor, certified=False)
+        return DeviceStart([e], lambda: factor, certified=False)
 
     def _on_sample(
         self, f: DevicePasses, x: Array, recorder: Recorder, known: AnyFactor | None, *, first: bool
@@ -406,7 +406,7 @@ class QuasiNewtonOnTensors:
         return None
 
     def _on_all_rows(
-        self, f: DevicePasses, start: Start, certificate: TensorCertificate, recorder: Recorder, max_iter: int
+        self, f: DevicePasses, start: DeviceStart, certificate: TensorCertificate, recorder: Recorder, max_iter: int
     ) -> ObjectiveValue:
         """Return the end of L-BFGS on all rows from the passes at hand (steps 2 and 3)."""
         settings, factor = policy.POLICY, start.factor()

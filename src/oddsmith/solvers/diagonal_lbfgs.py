@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -97,8 +97,8 @@ def _search(
 ) -> tuple[ObjectiveValue, bool]:
     """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is at most 1."""
     few, patience = stall = _stall(distance.preconditioner, objective.size)
-    if fused and isinstance(objective, FusedLBFGS):
-        found = objective.lbfgs_points(w, distance, steps, stall)
+    if fused and hasattr(objective, "lbfgs_points"):  # a protocol takes longer to look up
+        found = cast(FusedLBFGS, objective).lbfgs_points(w, distance, steps, stall)
         if found is not None:
             e, points = found
             recorder.add_points(points.trace, points.evaluations, e.w)

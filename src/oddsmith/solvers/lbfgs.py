@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import matmul
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -67,7 +67,6 @@ class SearchPoints(Protocol):
         """Number of passes."""
 
 
-@runtime_checkable
 class FusedLBFGS(Protocol):
     """An objective that runs L-BFGS faster than by an evaluation for each point."""
 

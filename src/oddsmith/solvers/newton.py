@@ -146,8 +146,8 @@ def unchecked_newton_step(
     p = e.newton_step if factor is e.factor() else factor.solve(e.gradient)
     w, value = e.w - p, e.value - 0.5 * float(p @ e.gradient)
     final = replace(e, w=w, value=value, log_likelihood=objective.log_likelihood(w, value), gradient=0.0 * p)
-    converged = math.isfinite(gap) and gap <= tol * max(1.0, abs(value))
-    return final, replace(certificate, converged=converged, gap=gap, gradient_norm=left)
+    converged = bool(math.isfinite(gap) and gap <= tol * max(1.0, abs(value)))
+    return final, replace(certificate, converged=converged, gap=float(gap), gradient_norm=float(left))
 
 
 def continue_with_newton(

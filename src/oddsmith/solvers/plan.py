@@ -378,7 +378,10 @@ class Planner:
         """Whether a kernel runs L-BFGS on the rows, which ends most fits with a prior before a Hessian pays."""
         facts, settings = self.facts, self.policy
         dense = facts.in_memory and facts.storage in ("dense", "dense by columns") and not facts.whitened
-        plain = dense and facts.has_prior and facts.link == "logit" and not (self.tall or self.tall_enough)
+        wide = facts.n_classes == 2 and facts.n_weights > settings.many_weights
+        wide = wide and facts.size <= settings.kernel_gradient_elements
+        sampled = self.tall_enough or (self.tall and not wide)
+        plain = dense and facts.has_prior and facts.link == "logit" and not sampled
         many = facts.n_weights > settings.kernel_gradient_weights and self.products > settings.kernel_gradient_products
         return plain and many and facts.size * facts.shape[0] <= settings.fused_elements
 

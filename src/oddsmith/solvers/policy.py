@@ -95,6 +95,9 @@ class Policy:
     kernel_gradient_products: float = 2e6
     """The same of dense rows with a prior, of which a kernel runs L-BFGS (10,000 × 30: 4.1 → 2.5 ms; 300 × 100: 3.1 →
     1.6)."""
+    kernel_gradient_elements: float = 3.5e6
+    """Numbers of a large table of two classes with many weights up to which this holds as well; beyond, a copy in half
+    precision is read faster (10,000 × 300: 22 → 13 ms; 20,000 × 200 33 → 35, 12,000 × 800 71 → 84)."""
     stalled_newton_products: float = 1.5e7
     """Products of a Hessian up to which Newton's method takes over where L-BFGS stalls (300 × 100, correlated)."""
     row_space_weights: int = 400

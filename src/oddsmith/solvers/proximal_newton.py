@@ -111,7 +111,7 @@ def minimise_model(H: Array, gradient: Array, x: Array, blocks: Blocks, *, tol: 
     """Return the minimum of ``gᵀd + ½ dᵀHd`` plus the penalty at ``x + d``, its conditions missed by ``tol`` at most.
 
     Rounds of coordinate descent find which blocks are zero; a Newton step over the others then ends where coordinates
-    that depend on each other would crawl.
+    that depend on each other would crawl. What rounding leaves of a block, beside a copy of its columns, is zero.
     """
     x, r = x.copy(), gradient.copy()
     bound = bounds(H, blocks)
@@ -124,6 +124,9 @@ def minimise_model(H: Array, gradient: Array, x: Array, blocks: Blocks, *, tol: 
         x = blocks.settled(x)
         if violation(blocks, x, r) <= tol:
             break
+    norms = blocks.norms(x) * (blocks.strength > 0.0)
+    rounding = (norms > 0.0) & (norms <= 16.0 * EPS * norms.max(initial=0.0))
+    x[blocks.member[blocks.of_members(rounding)]] = 0.0
     return x
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.kernels import curvature as kernels
-from oddsmith.kernels.reference import CurvatureParams
+from oddsmith.kernels.reference import CurvatureParams, curvature_intercepts
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, log1pexp
 from oddsmith.rows.base import PRODUCTS, TILE_ELEMENTS, cache_ranges
@@ -116,6 +116,35 @@ class CurvatureDiagonal(Additive):
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
         return cls(*kernels.curvature_diagonal(block, params))
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        return [_example(shape, rng, 1)]
+
+
+@STATISTICS.register("intercept curvature")
+@dataclass(frozen=True)
+class InterceptCurvature(Additive):
+    """``rows_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)``: the rows of the Hessian of `Curvature` that belong to the intercepts.
+
+    C × C × (M + 1), in one reading of the data; `CurvatureProduct` finds one of them at a time.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> params = CurvatureParams(W=np.zeros((1, 1)), b=np.zeros(1), center=np.ones(1))
+    >>> InterceptCurvature.of(block, params).rows.tolist()
+    [[[0.5, -0.5]]]
+    """
+
+    rows: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: CurvatureParams) -> InterceptCurvature:
+        C, P = params.size
+        return cls(np.zeros((C, C, P)))
+
+    @classmethod
+    def of(cls, block: Block, params: CurvatureParams) -> InterceptCurvature:
+        return cls(curvature_intercepts(block, params))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

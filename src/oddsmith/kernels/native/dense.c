@@ -86,9 +86,10 @@ static void halves_groups(const dense_problem *p, halves *rows) {
 
 /* Rows of a tile that lies column by column, and the distance of its columns: an odd number of cache lines, or columns
    would compete for the same places of the cache. */
-INLINE int64_t columns_tile(const dense_problem *p) { /* tiles of equal length, since each is summed to its end */
-    const int64_t n = most(1, least(p->n, p->run)), most_rows = p->m < 64 ? 256 : 128, tiles = (n + most_rows - 1) / most_rows;
-    return round_up((n + tiles - 1) / tiles, 16);
+INLINE int64_t columns_tile(const dense_problem *p) {
+    const int64_t rows = most(1, least(p->n, p->run)), room = p->m < 64 ? 256 : most(128, least(512, 81920 / p->m));
+    const int64_t tiles = (rows + room - 1) / room; /* of equal size: sums take as long for the rows that are missing */
+    return round_up((rows + tiles - 1) / tiles, 16);
 }
 INLINE int64_t columns_apart(int64_t rows, int64_t size) {
     int64_t lines = (rows * size + 63) / 64;
@@ -126,6 +127,21 @@ static void add_gram(const double *z, int64_t ld, int64_t P, const double *h, do
     }
 }
 
+/* The rows sqrt(h) (1, z) of a tile: from the rows themselves where these lie one after the other. */
+static void write_root_rows(const dense_problem *p, tile_range at, const double *z, int64_t ld, const double *h) {
+    const int64_t P = p->m + 1;
+    const int in_place = p->kind == STORED_AS_DOUBLE && p->column == 1;
+    for (int64_t i = 0; i < at.n; i++) {
+        const double root = __builtin_sqrt(h[i]), *x = (const double *)p->x + (at.first + i) * p->row;
+        double *to = p->root_rows + (at.seen + i) * P;
+        to[0] = root;
+        if (in_place)
+            for (int64_t j = 0; j < p->m; j++) to[j + 1] = root * (x[j] - p->center[j]);
+        else
+            for (int64_t j = 1; j < P; j++) to[j] = root * z[j * ld + i];
+    }
+}
+
 /* Two classes: everything but the value and gradient of long rows. */
 static int logistic_columns(dense_problem *p) {
     const int64_t P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8);
@@ -156,11 +172,7 @@ static int logistic_columns(dense_problem *p) {
         for (int64_t i = at.n; i < ld; i++) r[i] = h[i] = 0.0;
         dots_double(r, 1, z, P, ld, ld, p->g, P);
         if (p->H) add_gram(z, ld, P, h, hz, p->H, P);
-        if (p->root_rows)
-            for (int64_t i = 0; i < at.n; i++) {
-                double root = __builtin_sqrt(h[i]);
-                for (int64_t j = 0; j < P; j++) p->root_rows[(at.seen + i) * P + j] = root * z[j * ld + i];
-            }
+        if (p->root_rows) write_root_rows(p, at, z, ld, h);
     }
     if (p->H)
         for (int64_t i = 0; i < P; i++)

@@ -352,7 +352,9 @@ INLINE int64_t row_numbers(const table_problem *p, int64_t k, int64_t wide) {
 INLINE int64_t factor_bytes(const table_problem *p, int64_t k, int64_t wide) {
     const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k);
     if (!copies) return 0;
-    return 2 * line(8 * entries) + line(8 * copies * entries) + line(4 * entries) + line(8 * row_numbers(p, k, wide)) + 5 * GAP;
+    int64_t bytes = line(8 * entries) * ((p->w != NULL) + (p->inverse != NULL)) + line(4 * entries);
+    if (p->g) bytes += line(8 * copies * entries);
+    return bytes + line(8 * row_numbers(p, k, wide)) + 5 * GAP;
 }
 
 static factor_sums make_factor(const table_problem *p, int64_t k, int64_t wide, arena *memory) {
@@ -360,15 +362,15 @@ static factor_sums make_factor(const table_problem *p, int64_t k, int64_t wide, 
     factor_sums sums = {entries, copies, p->w, p->inverse, p->g, NULL, NULL};
     if (!copies) return sums;
     const int32_t *places = p->places[k];
-    double *w = arena_take(memory, 8 * entries), *inverse = arena_take(memory, 8 * entries);
+    double *w = p->w ? arena_take(memory, 8 * entries) : NULL, *inverse = p->inverse ? arena_take(memory, 8 * entries) : NULL;
     int32_t *rows = arena_take(memory, 4 * entries);
-    sums.w = w, sums.inverse = inverse, sums.rows = rows, sums.g = arena_take(memory, 8 * copies * entries);
+    sums.w = w, sums.inverse = inverse, sums.rows = rows, sums.g = p->g ? arena_take(memory, 8 * copies * entries) : NULL;
     for (int64_t i = 0; i < entries; i++) {
-        w[i] = p->w ? p->w[places[i]] : 0.0;
-        inverse[i] = p->inverse ? p->inverse[places[i]] : 0.0;
+        if (w) w[i] = p->w[places[i]];
+        if (inverse) inverse[i] = p->inverse[places[i]];
         rows[i] = row_of(p, k, places[i]);
     }
-    for (int64_t i = 0; i < copies * entries; i++) sums.g[i] = 0.0;
+    for (int64_t i = 0; i < copies * entries && sums.g; i++) sums.g[i] = 0.0;
     if (size) sums.u = arena_take(memory, 8 * size);
     for (int64_t i = 0; i < size; i++) sums.u[i] = 0.0;
     return sums;
