@@ -309,7 +309,7 @@ def test_a_solver_asked_for_is_refused_where_its_hessian_does_not_fit_into_memor
 @pytest.mark.parametrize(
     ("facts", "solver", "rows"),
     [
-        ({"n_rows": 20_000_000, "n_columns": 100}, "device", [5_050, 55_319, 606_000, 20_000_000]),
+        ({"n_rows": 20_000_000, "n_columns": 100}, "device", [50_500, 502_493, 5_000_000, 20_000_000]),
         ({"n_rows": 1_000_000, "n_columns": 768, "n_classes": 1000}, "device-softmax", [62_500, 1_000_000]),
         ({"n_rows": 500, "n_columns": 3}, "newton", [500]),
         ({"n_rows": 1_000_000, "n_columns": 3, "link": "probit"}, "newton", [1_000_000]),
