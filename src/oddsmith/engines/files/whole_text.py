@@ -85,10 +85,10 @@ def _by_turns(work: Callable[[int, int, bytearray], bool], things: int, size: in
 def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> pa.Table | None:
     r"""Return columns of a plain CSV file, texts as codes of sorted levels; None if it is not plain.
 
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> from oddsmith.engines.files.paths import find
-    >>> path = f"{tempfile.mkdtemp()}/a.csv"
-    >>> _ = open(path, "w").write("x,y\n1,b\n2,a\n")
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
+    >>> _ = path.write_text("x,y\n1,b\n2,a\n")
     >>> found = read_whole(TextTable.open(find(path)[0]).with_codes(["y"]), ["x", "y"], 2)
     >>> found is None or (found["x"].to_pylist(), found["y"].to_pylist())
     ([1, 2], ['b', 'a'])
