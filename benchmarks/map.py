@@ -6,7 +6,7 @@ It is called so:
     python -m benchmarks.map --cells small --minutes 30 tables of up to 100,000 numbers, for half an hour at most
     python -m benchmarks.map --cell 4000x40x2-hard      one cell of any size, measured again
     python -m benchmarks.map --cell 4000x40x2-hard --quick   only the fastest peers, at the settings kept; keeps nothing
-    python -m benchmarks.map --refine                   the same for all cells measured; keeps the lesser times
+    python -m benchmarks.map --refine                   the same for all cells; keeps our times, and the peers' if less
     python -m benchmarks.map --report                   summary and picture from what was kept
 
 A cell is measured in three steps, in one run: (1) oddsmith at tol = 1e-12 gives the optimum f*, checked by the
@@ -138,14 +138,13 @@ def kept(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
 
 
 def merged(before: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """The record before with the times of ``record`` where they are less."""
+    """The record before with our time of ``record``, which is of another version, and its peers' times if less."""
     peers = before["peers"] | {
         name: min(before["peers"][name], peer, key=lambda fit: float(fit["seconds"]))
         for name, peer in record["peers"].items()
         if peer["counts"]
     }
-    ours = min(before["ours"], record["ours"], key=lambda fit: float(fit["seconds"]))
-    return before | {"ours": ours, "peers": peers}
+    return before | {"ours": record["ours"], "peers": peers}
 
 
 class Map:
@@ -354,7 +353,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="timings in turn")
     parser.add_argument("--again", action="store_true", help="measure cells again that were measured before")
     parser.add_argument("--quick", action="store_true", help="only the fastest peers as set before; keep nothing")
-    parser.add_argument("--refine", action="store_true", help="the same, but keep the lesser times")
+    parser.add_argument("--refine", action="store_true", help="the same, but keep our times, and the peers' if less")
     parser.add_argument("--patience", type=float, default=5.0, help="seconds to wait for a quiet machine, per cell")
     parser.add_argument("--lost", action="store_true", help="only the cells that were lost")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of JSON lines to read and append to")
