@@ -479,10 +479,13 @@ def test_a_worker_that_returns_late_counts_no_row_twice(both: Any) -> None:
         await dask_scheduler.remove_worker(address, stimulus_id="test", close=False)
 
     events: list[str] = []
+    # On a busy machine the other worker may wait for what the stopped one holds.
+    resume = threading.Timer(20.0, os.kill, (late, signal.SIGCONT))
 
     def progress(done: int, of: int) -> None:
         if done == 2:
             os.kill(late, signal.SIGSTOP)
+            resume.start()
             both.run_on_scheduler(give_up)
             events.append("given up")
         if done == of - 3:
@@ -494,6 +497,7 @@ def test_a_worker_that_returns_late_counts_no_row_twice(both: Any) -> None:
         counts = source.parts.engine.fold(Counts, source, source.shape, progress=progress if not events else None)
         weight.append(counts.weight.tolist())
         rows.append(counts.rows)
+    resume.cancel()
     assert events == ["given up", "back"]
     _, t, _, s, _ = arrays()
     assert rows == [np.count_nonzero(s)] * 3
