@@ -138,12 +138,7 @@ def read_stream(
     found = dict(zip(summary.classes.tolist(), summary.weight.tolist(), strict=True))
     class_weight = np.array([found.get(label, 0.0) for label in classes.tolist()])
     factors = learn_class_weight(model, classes, class_weight, reset=reset)
-    names = None if roles.features is None else tuple(map(str, roles.features))
-    read = roles if learned is None else replace(roles, features=tuple(map(str, learned.feature_names_in_)))
-    limits = parts.innermost
-    dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
-    encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
-    encode = replace(encode, class_weight=factors)
+    encode = replace(_encoder(parts, roles, learned, classes, missing), class_weight=factors)
     weight = class_weight if factors is None else factors * class_weight
     form = learned.form if split and learned is not None and learned.is_split(summary.n_rows) else None
     encode = replace(encode, split=form is not None)
@@ -158,7 +153,7 @@ def read_stream(
         parts,
         encode,
         n_rows=summary.n_rows,
-        M=len(learned.get_feature_names_out()) if learned is not None else len(names or ()) or summary.columns,
+        M=len(learned.get_feature_names_out()) if learned is not None else len(encode.names or ()) or summary.columns,
         K=len(classes),
         n_present=summary.n_present,
         encodes_sparse=learned is not None and learned.sparse_ and form is None,
@@ -168,6 +163,15 @@ def read_stream(
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
     )
     return TrainingData(classes, source, weight)
+
+
+def _encoder(parts: Wrapped, roles: Roles, design: Design | None, classes: Labels, missing: bool) -> BlockEncoder:
+    """Return the encoder of pieces by a learned design."""
+    names = None if roles.features is None else tuple(map(str, roles.features))
+    read = roles if design is None else replace(roles, features=tuple(map(str, design.feature_names_in_)))
+    limits = parts.innermost
+    dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
+    return BlockEncoder(roles=read, classes=classes, design=design, names=names, missing=missing, dtype=dtype)
 
 
 def _has_weights(summary: DataSummary) -> bool:

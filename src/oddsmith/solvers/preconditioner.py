@@ -90,28 +90,35 @@ class LevelPreconditioner:
         each = np.arange(C)
         D = D.copy()
         D[:, each, each] += HELD * D[:, each, each] + EPS
-        self.inverse = np.linalg.inv(D)
+        values, vectors = np.linalg.eigh(D)
+        self.root = vectors / np.sqrt(np.maximum(values, EPS))[:, None, :]  # its square is the inverse of D
         self.B = B.reshape(L, C, C * R)
         S = A.reshape(C * R, C * R).copy()
         S[np.diag_indices_from(S)] *= 1.0 + HELD
         step = max(1, CHUNK // (C * C * R))
         for i in range(0, L, step):
-            part = self.B[i : i + step]
-            S -= part.reshape(-1, C * R).T @ (self.inverse[i : i + step] @ part).reshape(-1, C * R)
+            half = (self.root[i : i + step].transpose(0, 2, 1) @ self.B[i : i + step]).reshape(-1, C * R)
+            S -= half.T @ half
         self.schur = factor_spd((S + S.T) / 2.0, tol=HELD)
 
     def solve(self, b: Array) -> Array:
         b = b.reshape(self.shape)
         inside = b[:, self.start : self.stop].T
         outside = np.concatenate([b[:, : self.start], b[:, self.stop :]], axis=1)
-        own = np.einsum("lij,lj->li", self.inverse, inside)
+        own = self._solve_levels(inside)
         left = outside.ravel() - np.einsum("lic,li->c", self.B, own, optimize=True)
         y = self.schur.solve(left)
         # Directions that the factor has left out keep their own scale, so that the matrix stays positive definite.
         y = np.where(self.schur.kept, y, left)
-        x = own - np.einsum("lij,lj->li", self.inverse, self.B @ y)
+        x = own - self._solve_levels(self.B @ y)
         rest = y.reshape(len(b), -1)
         return np.concatenate([rest[:, : self.start], x.T, rest[:, self.start :]], axis=1).ravel()
+
+    def _solve_levels(self, b: Array) -> Array:
+        """Return the inverse of the levels' blocks times ``b`` (L × C)."""
+        half = np.einsum("lji,lj->li", self.root, b)
+        x: Array = np.einsum("lij,lj->li", self.root, half)
+        return x
 
     def norm(self, b: Array) -> float:
         return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))

@@ -41,6 +41,8 @@ INLINE tile_range next_tile(const dense_problem *p, tile_range at, int64_t step)
     return (tile_range){first, least(step, end - first), end, at.seen + at.n};
 }
 
+INLINE int is_finite(double x) { return x - x == 0.0; }
+
 INLINE int64_t element(const dense_problem *p) { return p->kind == STORED_AS_DOUBLE ? 8 : p->kind == STORED_AS_FLOAT ? 4 : 2; }
 
 #endif

@@ -39,8 +39,6 @@ typedef struct {
 #define ENDED (~(uint64_t)0)
 #define PAUSES 2000 /* before a thread that waits lets others have its core */
 
-INLINE int is_finite(double x) { return x - x == 0.0; }
-
 INLINE void wait_a_little(int *waited) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

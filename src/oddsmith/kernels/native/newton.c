@@ -35,8 +35,6 @@ typedef struct {
     int64_t rough;                       /* whether Hessians before the last ones may be in single precision */
 } newton_problem;
 
-INLINE int is_finite(double x) { return x - x == 0.0; }
-
 #define ROUNDING 1e-10      /* share of the diagonal below which a pivot is nothing but rounding, */
 #define ROUGH_ROUNDING 1e-3 /* and in single precision has too few digits for a step */
 #define ROUGH_RATIO 1e-2    /* of decrements: from there on a step is as good as the Hessian that it is from */
