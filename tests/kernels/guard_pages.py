@@ -266,7 +266,7 @@ def csv(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     text = b"\n".join(lines) + (b"" if rng.random() < 0.5 else b"\r\n") + (b",x" if odd else b"")
     columns = (CsvColumn * len(kinds))()
     for column, kind in zip(columns, kinds.tolist(), strict=True):
-        column.kind, column.valid = kind, room.put(np.zeros(n + 1, dtype=np.uint8))
+        column.kind = kind
         column.values = room.put(np.zeros(n + 1, dtype=np.int32 if kind == 3 else np.int64))
         if kind == 3:
             levels = text_levels(room, int(rng.integers(1, 24)), sorted(set(some)))

@@ -145,11 +145,11 @@ class CsvValues:
     """The values of a column of delimited text: numbers (``valid``: 0 where one is missing), or texts as codes."""
 
     values: npt.NDArray[Any] | TextCodes
-    valid: npt.NDArray[np.uint8] | None = None
+    valid: npt.NDArray[np.bool_] | None = None
 
 
-CsvArrays = Sequence[tuple[npt.NDArray[Any] | None, npt.NDArray[np.uint8] | None]]
-"""For each column the array for its values (None: skipped) and, for numbers, one for whether they are there."""
+CsvArrays = Sequence[npt.NDArray[Any] | None]
+"""For each column the array for its values; None: skipped."""
 
 
 class CsvReader:
@@ -173,9 +173,9 @@ class CsvReader:
         whole = np.frombuffer(text, np.uint8)
         problem = CsvProblem(text=address(whole), size=len(whole), delimiter=ord(self.delimiter))
         problem.columns, problem.count = ctypes.addressof(self.columns), len(self.kinds)
-        problem.room = min((len(values) for values, _ in arrays if values is not None), default=len(whole))
-        for column, (values, valid) in zip(self.columns, arrays, strict=True):
-            column.values, column.valid = address(values), address(valid)
+        problem.room = min((len(values) for values in arrays if values is not None), default=len(whole))
+        for column, values in zip(self.columns, arrays, strict=True):
+            column.values = address(values)
         while True:
             self.native("csv", problem)
             if problem.status != MORE_LEVELS:
@@ -193,16 +193,16 @@ class CsvReader:
         return bool(self.columns[column].missing)
 
 
+def present(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which numbers that a reader wrote are there: NaN and the least whole number stand for missing ones."""
+    found: npt.NDArray[np.bool_] = ~np.isnan(values) if values.dtype == float else values != np.iinfo(np.int64).min
+    return found
+
+
 def csv_arrays(kinds: Sequence[int], rows: int) -> CsvArrays:
     """Return arrays for the values of columns."""
     types: dict[int, Any] = {WHOLE: np.int64, DECIMAL: np.float64, TEXT: np.int32}
-    return [
-        (
-            np.empty(rows, dtype=types[kind]) if kind in types else None,
-            np.empty(rows, dtype=np.uint8) if kind in (WHOLE, DECIMAL) else None,
-        )
-        for kind in kinds
-    ]
+    return [np.empty(rows, dtype=types[kind]) if kind in types else None for kind in kinds]
 
 
 def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int]) -> list[CsvValues | None] | None:
@@ -221,13 +221,13 @@ def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int])
     if rows is None:
         return None
     found: list[CsvValues | None] = []
-    for j, (values, valid) in enumerate(arrays):
+    for j, values in enumerate(arrays):
         if values is None:
             found.append(None)
-        elif valid is None:
+        elif kinds[j] == TEXT:
             found.append(CsvValues(values=reader.rooms[j].codes(values[:rows], np.zeros(0, dtype=np.int64))))
         else:
-            found.append(CsvValues(values=values[:rows], valid=valid[:rows] if reader.misses(j) else None))
+            found.append(CsvValues(values=values[:rows], valid=present(values[:rows]) if reader.misses(j) else None))
     return found
 
 

@@ -55,8 +55,8 @@ def _array(values: CsvValues, type_: pa.DataType) -> pa.Array | None:
     return number_array(values.values, values.valid, type_)
 
 
-def number_array(values: npt.NDArray[Any], valid: npt.NDArray[np.uint8] | None, type_: pa.DataType) -> pa.Array:
-    """Return numbers as an Arrow array, without a copy; ``valid`` is 0 where one is missing."""
+def number_array(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None, type_: pa.DataType) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy; ``valid`` is False where one is missing."""
     present = None if valid is None else pack_bits(valid)
     return pa.Array.from_buffers(type_, len(values), [present, pa.py_buffer(values)])
 

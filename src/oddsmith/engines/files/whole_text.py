@@ -23,7 +23,7 @@ from oddsmith.engines.files.plain_text import KINDS, MISSING, number_array, pack
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.native import Kernels, kernels
-from oddsmith.kernels.texts import SKIP, TEXT, WIDTHS, CsvArrays, CsvReader, count_lines, csv_arrays, recode
+from oddsmith.kernels.texts import SKIP, TEXT, WIDTHS, CsvArrays, CsvReader, count_lines, csv_arrays, present, recode
 
 BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's own cache while they are parsed.
 LONGEST = 1 << 16  # Most bytes of the row that a block ends with.
@@ -153,18 +153,16 @@ class _Parsed:
         self.reader_of[i] = thread
         (first, last), (start, stop) = self.bytes[i : i + 2], self.rows[i : i + 2]
         text = memoryview(buffer)[: last - first]
-        arrays = [
-            (None if values is None else values[start:stop], None if valid is None else valid[start:stop])
-            for values, valid in self.arrays
-        ]
+        arrays = [None if values is None else values[start:stop] for values in self.arrays]
         return self.file.read(first, text) and self.readers[thread].read(text, arrays) == stop - start
 
     def array(self, column: int, type_: pa.DataType) -> pa.Array | None:
         """Return a column as an Arrow array; None if its texts are not UTF-8."""
-        values, valid = self.arrays[column]
+        values = self.arrays[column]
         assert values is not None
         if self.kinds[column] != TEXT:
-            return number_array(values, valid if any(one.misses(column) for one in self.readers) else None, type_)
+            missing = any(one.misses(column) for one in self.readers)
+            return number_array(values, present(values) if missing else None, type_)
         found = [text_array(*reader.levels(column)) for reader in self.readers]
         levels = [one for one in found if one is not None]
         return None if len(levels) < len(found) else self._codes(values, levels)

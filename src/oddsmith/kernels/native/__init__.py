@@ -127,7 +127,7 @@ class TextsProblem(ctypes.Structure):
 class CsvColumn(ctypes.Structure):
     """``csv_column`` of csv.c."""
 
-    _fields_ = (*((name, _P) for name in ("values", "valid", "levels")), *((name, _I) for name in ("kind", "missing")))
+    _fields_ = (*((name, _P) for name in ("values", "levels")), *((name, _I) for name in ("kind", "missing")))
 
 
 class CsvProblem(ctypes.Structure):

@@ -9,8 +9,7 @@ enum { SKIP, WHOLE, DECIMAL, TEXT };
 enum { DONE, MORE_LEVELS, GIVE_UP };
 
 typedef struct {
-    void *values;        /* int64, double, or int32 codes */
-    uint8_t *valid;      /* 0 where a number is missing */
+    void *values;        /* int64, double, or int32 codes; the least int64 and NaN where a number is missing */
     text_levels *levels; /* of texts */
     int64_t kind, missing;
 } csv_column;
@@ -24,6 +23,8 @@ typedef struct {
     int64_t next;       /* byte to go on with */
     int64_t status, column;
 } csv_problem;
+
+#define MISSING_DOUBLE 0x7ff8000000000000 /* NaN */
 
 static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -89,7 +90,7 @@ INLINE int quick_number(const uint8_t *at, int64_t length, int decimal, uint64_t
 
 /* Read a number between `at` and `last`; returns 0 if it is not plain. Signs are as likely as not: no branch depends on
    them. */
-INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *end, const int decimal, int64_t row, void *values) {
+INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *end, const int decimal, void *value) {
     uint64_t number;
     int64_t places;
     const uint64_t negative = at < last && *at == '-';
@@ -100,20 +101,57 @@ INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *en
     } else if (!long_number(at, last, decimal, &number, &places))
         return 0;
     if (!decimal) {
-        ((int64_t *)values)[row] = ((int64_t)number ^ -(int64_t)negative) + (int64_t)negative;
+        *(int64_t *)value = ((int64_t)number ^ -(int64_t)negative) + (int64_t)negative;
         return 1;
     }
     if (number > (uint64_t)1 << 53) return 0;
-    const double value = (double)number / POWERS[places];
+    const double absolute = (double)number / POWERS[places];
     uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, &absolute, sizeof bits);
     bits |= negative << 63;
-    memcpy((double *)values + row, &bits, sizeof bits);
+    memcpy(value, &bits, sizeof bits);
+    return 1;
+}
+
+typedef uint16_t vector_uint16 __attribute__((vector_size(WIDTH)));
+typedef uint32_t vector_uint32 __attribute__((vector_size(WIDTH)));
+typedef uint64_t unaligned_uint64 __attribute__((vector_size(WIDTH), aligned(8), may_alias));
+
+/* Read numbers of up to eight bytes, the last ones of each word, and store them with their signs (0: positive, 1); returns
+   0 if one is not plain. */
+INLINE int read_words(vector_uint64 word, vector_uint64 length, vector_uint64 negative, const int decimal, void *values) {
+    const vector_uint64 own = ~(vector_uint64){0} << ((64 - 8 * length) & 56);
+    vector_uint64 places = {0}, bad = (vector_uint64)(length - 1 > 7);
+    word = (word & own) | (EIGHT('0') & ~own);
+    if (decimal) { /* leave out the point */
+        const vector_uint64 other = word ^ EIGHT('.'), found = (other - EIGHT(0x01)) & ~other & EIGHT(0x80);
+        const vector_uint64 point = (found & -found) >> 7, is = (vector_uint64)(found != 0), before = (point - 1) & is;
+        word = (word & ~(before | ((point << 8) - point))) | (word & before) << 8 | (is & '0');
+        places = point * 0x0706050403020100u >> 56;
+        bad |= is & (vector_uint64)(length == 1);
+    }
+    bad |= ((word & EIGHT(0xf0)) | ((word + EIGHT(0x06)) & EIGHT(0xf0)) >> 4) ^ EIGHT(0x33);
+    uint64_t any = 0;
+    for (int i = 0; i < LANES_double; i++) any |= bad[i];
+    if (any) return 0;
+    const vector_uint64 twos = (vector_uint64)((vector_uint16)(word & EIGHT(0x0f)) * 2561 >> 8);
+    const vector_uint64 fours = (vector_uint64)((vector_uint32)twos * 6553601 >> 16);
+    const vector_uint64 number = (fours & 0xffffffffu) * 10000 + (fours >> 32);
+    if (!decimal) {
+        *(unaligned_uint64 *)values = (number ^ -negative) + negative;
+        return 1;
+    }
+    const vector_double one = splat_double(1.0);
+    vector_double power = select_double((places & 1) != 0, splat_double(1e1), one);
+    power *= select_double((places & 2) != 0, splat_double(1e2), one);
+    power *= select_double((places & 4) != 0, splat_double(1e4), one);
+    const vector_double value = ((vector_double)(number | 0x4330000000000000u) - 0x1p52) / power;
+    *(unaligned_uint64 *)values = (vector_uint64)value | negative << 63;
     return 1;
 }
 
 #define WINDOW 16384 /* bytes whose field ends are found at a time */
-#define AHEAD 8      /* places are written by so many, whatever their number: a loop of any length is hard to predict */
+#define AHEAD 16     /* places may be written by so many, whatever their number: a loop of any length is hard to predict */
 
 #if defined(__AVX512BW__)
 #include <immintrin.h>
@@ -125,6 +163,14 @@ INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
     const __m512i x = _mm512_loadu_si512(at);
     *lines = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
     return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)delimiter)) | *lines;
+}
+INLINE void put_places(uint64_t found, int64_t first, uint32_t *places) {
+    const __m512i steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (int i = 0; i < STEP; i += AHEAD, found >>= AHEAD) {
+        const __m512i all = _mm512_add_epi32(steps, _mm512_set1_epi32((int)first + i));
+        _mm512_storeu_si512(places, _mm512_maskz_compress_epi32((__mmask16)found, all));
+        places += __builtin_popcountll(found & 0xffff);
+    }
 }
 #elif defined(__SSE2__)
 #include <immintrin.h>
@@ -157,6 +203,14 @@ INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
 }
 #endif
 
+#if !defined(__AVX512BW__)
+INLINE void put_places(uint64_t found, int64_t first, uint32_t *places) {
+    for (; found; places += AHEAD / 2)
+        for (int k = 0; k < AHEAD / 2; k++, found &= found - 1)
+            places[k] = (uint32_t)(first + __builtin_ctzll(found | (uint64_t)1 << 63));
+}
+#endif
+
 /* The ends of fields in a window, as places in it, which of them are line ends, and where its rows begin: their first
    bytes, and the ends of their first fields. */
 typedef struct {
@@ -172,11 +226,8 @@ INLINE void find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, wind
         uint64_t lines, found = marks(text + i, delimiter, &lines);
         for (; lines; lines &= lines - 1)
             line_ends[rows++] = (uint32_t)(count + __builtin_popcountll(found & (lines ^ (lines - 1)) >> 1));
-        const int64_t next = count + __builtin_popcountll(found);
-        for (; count < next; count += AHEAD)
-            for (int k = 0; k < AHEAD; k++, found &= found - 1)
-                ends[count + k] = (uint32_t)(i + __builtin_ctzll(found | (uint64_t)1 << 63));
-        count = next;
+        put_places(found, i, ends + count);
+        count += __builtin_popcountll(found);
     }
     for (; i < size; i++) {
         const int line = text[i] == '\n' || text[i] == '\r';
@@ -195,33 +246,57 @@ static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
 
 INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
 
-#define FIELDS                                                                                                             \
-    for (int64_t i = 0; i < w->rows; i++) {                                                                                \
-        const int64_t k = w->row_ends[i] + j;                                                                              \
-        const uint8_t *at = text + (j ? w->ends[k - 1] + 1 : w->row_bytes[i]), *last = text + w->ends[k];
+/* Field j of a row of a window: where it begins and ends. */
+INLINE const uint8_t *field(const uint8_t *text, const window_ends *w, int64_t row, int64_t j, const uint8_t **at) {
+    const int64_t k = w->row_ends[row] + j;
+    *at = text + (j ? w->ends[k - 1] + 1 : w->row_bytes[row]);
+    return text + w->ends[k];
+}
 
-#define NUMBERS(decimal, KIND)                                                                                             \
-    FIELDS                                                                                                                 \
-        const int plain = read_number(at, last, end, decimal, row + i, c->values);                                         \
-        c->valid[row + i] = (uint8_t)plain;                                                                                \
-        if (plain) continue;                                                                                               \
-        if (!is_missing(at, last - at)) return GIVE_UP;                                                                    \
-        c->missing++;                                                                                                      \
-        ((KIND *)c->values)[row + i] = 0;                                                                                  \
+/* Read a field of some rows as numbers, mostly several at a time. */
+INLINE int64_t read_numbers(
+    csv_column *c, int64_t j, int64_t row, const uint8_t *text, const csv_problem *p, const window_ends *w, const int decimal
+) {
+    const int64_t missing = decimal ? MISSING_DOUBLE : INT64_MIN, lanes = LANES_double;
+    int64_t *values = (int64_t *)c->values + row;
+    int64_t slow = text - p->text < SHORT ? SHORT : 0; /* before the first rows there are no eight bytes */
+    for (int64_t i = 0; i < w->rows;) {
+        vector_uint64 word, length, negative;
+        if (i >= slow && i + lanes <= w->rows) {
+            for (int l = 0; l < lanes; l++) {
+                const uint8_t *at, *last = field(text, w, i + l, j, &at);
+                uint64_t end;
+                memcpy(&end, last - SHORT, SHORT);
+                word[l] = end, negative[l] = at < last && *at == '-', length[l] = (uint64_t)(last - at) - negative[l];
+            }
+            if (read_words(word, length, negative, decimal, values + i)) {
+                i += lanes;
+                continue;
+            }
+            slow = i + lanes;
+        }
+        const uint8_t *at, *last = field(text, w, i, j, &at);
+        if (!read_number(at, last, p->text + p->size, decimal, values + i)) {
+            if (!is_missing(at, last - at)) return GIVE_UP;
+            values[i] = missing;
+            c->missing++;
+        }
+        i++;
     }
+    return DONE;
+}
 
 /* Read field j of the rows of a window, which begin with row `row` of the column; returns the status. */
-INLINE int64_t read_column(csv_column *c, int64_t j, int64_t row, const uint8_t *text, const uint8_t *end, const window_ends *w) {
-    if (c->kind == TEXT) {
-        FIELDS
-            const int32_t code = code_of(c->levels, at, last - at, end);
-            if (code < 0) return MORE_LEVELS;
-            ((int32_t *)c->values)[row + i] = code;
-        }
-    } else if (c->kind == DECIMAL) {
-        NUMBERS(1, double)
-    } else if (c->kind == WHOLE) {
-        NUMBERS(0, int64_t)
+INLINE int64_t read_column(csv_column *c, int64_t j, int64_t row, const uint8_t *text, const csv_problem *p, const window_ends *w) {
+    if (c->kind == DECIMAL) return read_numbers(c, j, row, text, p, w, 1);
+    if (c->kind == WHOLE) return read_numbers(c, j, row, text, p, w, 0);
+    if (c->kind == SKIP) return DONE;
+    text_levels *levels = c->levels;
+    const uint8_t *end = p->text + p->size;
+    int32_t *codes = (int32_t *)c->values + row;
+    for (int64_t i = 0; i < w->rows; i++) {
+        const uint8_t *at, *last = field(text, w, i, j, &at);
+        if ((codes[i] = code_of(levels, at, last - at, end)) < 0) return MORE_LEVELS;
     }
     return DONE;
 }
@@ -256,7 +331,7 @@ INLINE int64_t find_rows(csv_problem *p, const uint8_t *text, int64_t size, int 
 INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
     const int64_t read = find_rows(p, text, size, whole, w);
     for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
-        p->status = read_column(p->columns + j, j, p->rows, text, p->text + p->size, w);
+        p->status = read_column(p->columns + j, j, p->rows, text, p, w);
         p->column = j;
     }
     if (p->status != DONE) return 0;

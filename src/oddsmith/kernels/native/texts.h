@@ -98,12 +98,19 @@ static void fill_slots(text_levels *p) {
     }
 }
 
-/* The code of a text, -1 if it is a new one and there is no room for it. `end` is that of the memory that may be read. */
-INLINE int32_t code_of(text_levels *p, const uint8_t *text, int64_t length, const uint8_t *end) {
-    const uint64_t key = key_of(text, length, end);
+/* The code of a text that is not in its first slot, which mostly is a new one; -1 if there is no room for it. */
+static __attribute__((noinline, unused)) int32_t find_code(text_levels *p, const uint8_t *text, int64_t length, uint64_t key) {
     const int64_t slot = slot_of(p, key, text, length);
     const int32_t code = (int32_t)p->slots[slot];
     return code >= 0 ? code : add_level(p, text, length, key, slot);
+}
+
+/* The code of a text, -1 if it is a new one and there is no room for it. `end` is that of the memory that may be read. */
+INLINE int32_t code_of(text_levels *p, const uint8_t *text, int64_t length, const uint8_t *end) {
+    const uint64_t key = key_of(text, length, end);
+    const int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)p->slots_less_one), entry = p->slots[slot];
+    if (p->keys[slot] == key && entry >> 32 == length && length <= SHORT) return (int32_t)entry;
+    return find_code(p, text, length, key);
 }
 
 #endif
