@@ -366,6 +366,12 @@ class FoldObjective:
 
         return table_sample(self, rows, seed)
 
+    def extended(self, H: Array) -> Array | BorderedDiagonal:
+        """Return about the Hessian of all weights, from that of a sample without those eliminated."""
+        from oddsmith.likelihood.table_sums import extended
+
+        return extended(self, H)
+
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""
         for part in self.memory_source.parts(ends):

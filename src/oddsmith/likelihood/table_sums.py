@@ -15,8 +15,10 @@ from oddsmith.engines import AnySource, MemorySource
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.kernels.curvature import can_cross, cross_block, cross_room
 from oddsmith.kernels.reference import RowBuffers
+from oddsmith.kernels.texts import count_codes
+from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
-from oddsmith.rows import ColumnRows, SplitRows
+from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 from oddsmith.solvers import policy
 from oddsmith.statistics import Curvature, CurvatureParams
 
@@ -101,3 +103,33 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
         eliminated=None,
     )
     return sample, kept
+
+
+def extended(objective: FoldObjective, H: Array) -> Array | BorderedDiagonal:
+    """Return about the Hessian of all weights, from that of a sample without the factor eliminated.
+
+    Levels have their rows of all times the mean curvature on the diagonal: a sample has few of some, and its prior is
+    scaled up. Those of the factor eliminated have nothing in common with the rest: they move as if all else stayed.
+    """
+    source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
+    prior = np.zeros(objective.shape[1]) if objective.penalty is None else objective.penalty.diagonal(1)[0]
+    diagonal = np.full(objective.shape[1], np.nan)
+    assert isinstance(source.X, SplitRows)
+    for part, (a, b) in zip(source.X.parts, source.X.ranges, strict=True):
+        if isinstance(part, CodeRows):
+            sums = _level_squares(part, source.s) / objective.scale[a:b] ** 2
+            diagonal[1 + a : 1 + b] = sums * H[0, 0] / objective.weight + prior[1 + a : 1 + b]
+    kept = np.delete(diagonal, slice(1 + first, 1 + last))
+    ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
+    A = H * np.outer(ratio, ratio)
+    if objective.eliminated is None:
+        return A
+    d = diagonal[1 + first : 1 + last]
+    return BorderedDiagonal(A=A, B=np.zeros((len(d), len(A))), d=d, start=1 + first)
+
+
+def _level_squares(factor: CodeRows, s: Array | None) -> Array:
+    """Return the sum of the weights of the rows of each column, times their squares."""
+    if factor.x is None and s is None:
+        return factor.by_column(count_codes(factor.codes, factor.levels).astype(np.float64))
+    return factor.squares((np.ones(len(factor.codes)) if s is None else s)[:, None])[:, 0]

@@ -21,12 +21,13 @@ from oddsmith.solvers.subsample_certificate import certify_from
 class TableNewton:
     """Newton's method, if possible from the optimum of a sample, with gradients in place of Hessians near the end.
 
-      1. Newton's method on ``sample_rows`` rows (0: none), without the factor that is eliminated, gives the start.
-      2. A step that changes activations by much is followed by a Hessian, a shorter one by a gradient: L-BFGS goes on
-         from the Hessian before.
+      1. Newton's method on ``sample_rows`` rows (0: none), without the factor that is eliminated, gives the start, and
+         its Hessian the first step.
+      2. That step, and each that changes activations by much, is followed by a Hessian, a shorter one by a gradient:
+         L-BFGS goes on from the Hessian before.
       3. The last Hessian certifies the end. With ``strict``, steps go on until one of Newton's method gives all digits.
 
-    Cost: two or three Hessians and gradients; with ``strict``, five or so of each.
+    Cost: one or two Hessians and three or four gradients; with ``strict``, five or so of each.
     """
 
     sample_rows: int = 0
@@ -37,36 +38,48 @@ class TableNewton:
 
     def minimise(self, objective: TableSampled, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = Recorder(objective, "Newton")
-        e, result = self._descend(objective, self._start(objective, w, recorder), recorder, tol, max_iter)
+        e, result = self._descend(objective, *self._start(objective, w, recorder), recorder, tol, max_iter)
         if result is not None:
             return result
         newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
         left = max(1, max_iter - len(recorder.records))
         return continue_with_newton(newton, objective, e.w, recorder, tol, left)
 
-    def _start(self, objective: TableSampled, w: Array, recorder: Recorder) -> ObjectiveValue:
-        """Return the evaluation, Hessian included, at the optimum of a sample, or at ``w`` if that is better (1)."""
+    def _start(
+        self, objective: TableSampled, w: Array, recorder: Recorder
+    ) -> tuple[ObjectiveValue, ObjectiveValue | None]:
+        """Return the evaluation at the optimum of a sample, and the same with about its Hessian (1).
+
+        At ``w``, if that is better, the evaluation has a Hessian.
+        """
         if not self.sample_rows:
-            return objective.evaluate(w, order=2)
+            return objective.evaluate(w, order=2), None
         settings = policy.POLICY
         sample, kept = objective.table_sample(self.sample_rows, self.seed)
         stop = settings.sampling_error * math.sqrt(sample.size / sample.sampling_fraction)
         newton = Newton(watch_divergence=False, stop=stop)
         found = newton.minimise(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations).final
         if not math.isfinite(found.value):
-            return objective.evaluate(w, order=2)
+            return objective.evaluate(w, order=2), None
         recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")
         x = w.copy()
         x[kept] = found.w
-        e = objective.evaluate(x, order=2)
-        misleads = not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value
-        return objective.evaluate(w, order=2) if misleads else e
+        e = objective.evaluate(x)
+        if not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value:
+            return objective.evaluate(w, order=2), None
+        return e, replace(e, hessian=objective.extended(found.dense_hessian))
 
     def _descend(
-        self, objective: TableSampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int
+        self,
+        objective: TableSampled,
+        e: ObjectiveValue,
+        rough: ObjectiveValue | None,
+        recorder: Recorder,
+        tol: float,
+        max_iter: int,
     ) -> tuple[ObjectiveValue, SolverResult | None]:
-        """Return the last point and, if it is certified, the result (steps 2 and 3)."""
-        settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
+        """Return the last point and, if it is certified, the result (steps 2 and 3); ``rough``: with about its Hessian."""
+        settings, pairs, guess, decrements = policy.POLICY, Pairs(), rough or e, list[float]()
         step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
             recorder.add(e, step)
@@ -77,21 +90,25 @@ class TableNewton:
             decrements.append(math.sqrt(slope))
             if stalled(decrements, e.value, tol):  # nor does the last Hessian certify: Newton's method says what it can
                 break
-            if self.strict and (last_step_distance(objective, guess, e, tol) <= 1.0 or self._diverges(decrements)):
+            if rough is None and self.strict and (last_step_distance(objective, guess, e, tol) <= 1.0 or self._diverges(decrements)):
                 break
-            if not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
+            if rough is None and not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
                 certificate = certify_from(objective, e, guess, tol)
                 if certificate.converged:
                     return e, recorder.result(e, certificate)
             change = decrements[-1] / math.sqrt(_total_curvature(guess))  # of activations, root mean square
-            order = 2 if change > near or len(pairs) >= settings.table_steps else 1
+            order = 2 if rough or change > near or len(pairs) >= settings.table_steps else 1
             if order == 2:  # the Hessian before makes room for the next one
                 guess = e = replace(e, hessian=None)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
                 moved = line_search(objective, e, p, slope, order=order)  # 2
+            if moved is None and rough:
+                rough, e = None, objective.evaluate(e.w, order=2)
+                guess = e
+                continue
             if moved is None:
                 break
-            f, step = moved
+            rough, (f, step) = None, moved
             add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
             e = f
             if e.hessian is not None:

@@ -438,6 +438,8 @@ def _open_all(files: list[InputFile], types: Types | None, dialect: TextDialect)
             return TextTable.open(file, types, dialect)
         return ParquetTable.open(file) if file.kind == "parquet" else ArrowTable.open(file)
 
+    if len(files) == 1:
+        return [open_table(files[0])]
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(open_table, files))
 
