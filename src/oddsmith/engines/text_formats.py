@@ -203,7 +203,9 @@ def sample_texts(column: pa.Array | pa.ChunkedArray) -> Counter[str]:
     parts = [column.slice(0, HEAD_ROWS)]
     if n > HEAD_ROWS:
         parts += [column.slice(HEAD_ROWS + k * (n - HEAD_ROWS) // SPREAD, SPREAD_ROWS) for k in range(SPREAD)]
-    texts = Counter(chain.from_iterable(part.to_pylist() for part in parts))
+    chunks = chain.from_iterable(part.chunks if isinstance(part, pa.ChunkedArray) else [part] for part in parts)
+    found = pc.value_counts(pa.chunked_array(chunks, column.type).cast(pa.string()))
+    texts = Counter(dict(zip(*(one.to_pylist() for one in found.flatten()), strict=True)))
     texts.pop(None, None)
     return texts
 
@@ -317,6 +319,8 @@ def _date_patterns(words: Sequence[str]) -> list[str]:
 
 def _find_levels(texts: Counter[str]) -> TextFormat | None:
     """Return the common spelling of levels that are written in several ways, if any."""
+    if any(text.strip().lower() not in YES_NO for text in texts) and len({text.strip() for text in texts}) == len(texts):
+        return None
     trimmed: Counter[str] = Counter()
     for text, count in texts.items():
         trimmed[text.strip()] += count

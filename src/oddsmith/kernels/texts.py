@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -239,11 +240,21 @@ def recode(codes: npt.NDArray[Any], place: npt.NDArray[np.int32], found: npt.NDA
     >>> found.tolist()
     [-1, 5, -1]
     """
+    recode_parts(codes, [0, len(codes)], [place], found)
+
+
+def recode_parts(
+    codes: npt.NDArray[Any], rows: Sequence[int], places: Sequence[npt.NDArray[np.int32]], found: npt.NDArray[Any]
+) -> None:
+    """As `recode`, where part k of the codes, from ``rows[k]`` to ``rows[k + 1]``, has ``places[k]``."""
     native = kernels()
     if native is None or not codes.flags.c_contiguous or codes.dtype not in WIDTHS:
-        found[:] = place[codes]
-    else:
-        native("recode", len(codes), address(codes), codes.itemsize, address(place), address(found), found.itemsize)
+        for place, (a, b) in zip(places, pairwise(rows), strict=True):
+            found[a:b] = place[codes[a:b]]
+        return
+    ends, tables = np.array(rows, dtype=np.int64), np.array([address(place) for place in places], dtype=np.uint64)
+    to = address(found), found.itemsize
+    native("recode", len(places), address(ends), address(tables), address(codes), codes.itemsize, *to)
 
 
 def count_codes(codes: npt.NDArray[Any], levels: int) -> npt.NDArray[np.int64]:

@@ -101,7 +101,7 @@ def activation_change(objective: FoldObjective, step: Array, bound: float) -> fl
 
     It is looked up if the rows are in memory and the ``bound`` is not narrow.
     """
-    source = objective.source
+    source = objective.gradient_source
     if bound <= policy.POLICY.narrow_change or isinstance(source, PartedSource):
         return bound
     W, b = objective.raw(step)

@@ -366,11 +366,11 @@ class FoldObjective:
 
         return table_sample(self, rows, seed)
 
-    def extended(self, H: Array) -> Array | BorderedDiagonal:
-        """Return about the Hessian of all weights, from that of a sample without those eliminated."""
-        from oddsmith.likelihood.table_sums import extended
+    def sample_factor(self, H: Array) -> Preconditioner:
+        """Return a factor of about the Hessian of all weights, from that of a table's sample."""
+        from oddsmith.likelihood.table_sums import SampleFactor
 
-        return extended(self, H)
+        return SampleFactor.of(self, H)
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""
@@ -462,8 +462,17 @@ class FoldObjective:
         """Return the fold of a statistic over the rows: one pass."""
         self.state.passes += 1
         hessian = isinstance(params, CurvatureParams) and params.order >= 2
-        source = self._hessian_source if hessian else self.source
+        source = self._hessian_source if hessian else self.gradient_source
         return self.engine.fold(statistic, source, params, progress=self.progress)
+
+    @cached_property
+    def gradient_source(self) -> AnySource | RunSource:
+        """The rows, those of a table in few slices."""
+        if not isinstance(self.source, MemorySource) or self.source.form is None:
+            return self.source
+        from oddsmith.likelihood.table_sums import in_few_slices
+
+        return in_few_slices(self.source, 0.0)
 
     @cached_property
     def _hessian_source(self) -> AnySource | RunSource:
@@ -472,7 +481,8 @@ class FoldObjective:
         if isinstance(source, MemorySource) and source.form is not None:
             from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
 
-            return in_few_slices(source, 0.0 if self._crosses else between_bytes(self))
+            between = 0.0 if self._crosses else between_bytes(self)
+            return in_few_slices(source, between) if between else self.gradient_source
         few = products <= policy.POLICY.one_thread_products
         if few or not isinstance(source, MemorySource) or source.transform is not None:
             return source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from oddsmith.engines.memory import RunSource, available_cores, in_slices, paral
 from oddsmith.kernels.curvature import can_cross, cross_block, cross_room
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.kernels.texts import count_codes
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 from oddsmith.solvers import policy
@@ -105,27 +105,49 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     return sample, kept
 
 
-def extended(objective: FoldObjective, H: Array) -> Array | BorderedDiagonal:
-    """Return about the Hessian of all weights, from that of a sample without the factor eliminated.
+@dataclass(frozen=True, eq=False)
+class SampleFactor:
+    """About the Hessian of all weights: that of a sample, and the diagonal ``d`` of the levels from ``start`` on.
 
-    Levels have their rows of all times the mean curvature on the diagonal: a sample has few of some, and its prior is
-    scaled up. Those of the factor eliminated have nothing in common with the rest: they move as if all else stayed.
+    Levels eliminated have nothing in common with the rest: they move as if all else stayed.
     """
-    source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
-    prior = np.zeros(objective.shape[1]) if objective.penalty is None else objective.penalty.diagonal(1)[0]
-    diagonal = np.full(objective.shape[1], np.nan)
-    assert isinstance(source.X, SplitRows)
-    for part, (a, b) in zip(source.X.parts, source.X.ranges, strict=True):
-        if isinstance(part, CodeRows):
-            sums = _level_squares(part, source.s) / objective.scale[a:b] ** 2
-            diagonal[1 + a : 1 + b] = sums * H[0, 0] / objective.weight + prior[1 + a : 1 + b]
-    kept = np.delete(diagonal, slice(1 + first, 1 + last))
-    ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
-    A = H * np.outer(ratio, ratio)
-    if objective.eliminated is None:
-        return A
-    d = diagonal[1 + first : 1 + last]
-    return BorderedDiagonal(A=A, B=np.zeros((len(d), len(A))), d=d, start=1 + first)
+
+    factor: SpdFactor
+    d: Array
+    start: int
+
+    @classmethod
+    def of(cls, objective: FoldObjective, H: Array) -> SampleFactor:
+        """Return the factor, from the Hessian of a sample without the factor eliminated.
+
+        Levels have their rows of all times the mean curvature on the diagonal: a sample has few of some, and its prior
+        is scaled up.
+        """
+        source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
+        prior = np.zeros(objective.size) if objective.penalty is None else objective.penalty.diagonal(1)[0]
+        diagonal = np.full(objective.size, np.nan)
+        assert isinstance(source.X, SplitRows)
+        parts = zip(source.X.parts, source.X.ranges, strict=True)
+        factors = [(part, columns) for part, columns in parts if isinstance(part, CodeRows)]
+        threads = objective.threads or available_cores()
+        squares = parallel_map(lambda one: _level_squares(one[0], source.s), factors, threads)
+        for (_, (a, b)), sums in zip(factors, squares, strict=True):
+            mean = H[0, 0] / objective.weight / objective.scale[a:b] ** 2
+            diagonal[1 + a : 1 + b] = sums * mean + prior[1 + a : 1 + b]
+        kept = np.delete(diagonal, slice(1 + first, 1 + last))
+        ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
+        d = diagonal[1 + first : 1 + last]
+        return cls(factor_spd(H * np.outer(ratio, ratio), tol=0.0), np.where(d > 0.0, d, np.inf), 1 + first)
+
+    def solve(self, b: Array) -> Array:
+        """Return the step for a gradient."""
+        end = self.start + len(self.d)
+        x = self.factor.solve(np.delete(b, slice(self.start, end)))
+        return np.insert(x, self.start, b[self.start : end] / self.d)
+
+    def norm(self, b: Array) -> float:
+        """Return the decrement of a gradient."""
+        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
 
 
 def _level_squares(factor: CodeRows, s: Array | None) -> Array:

@@ -294,8 +294,8 @@ class TableSampled(Subsample, Protocol):
     def table_sample(self, rows: int, seed: int) -> tuple[Subsample, npt.NDArray[np.bool_]]:
         """Return the objective over about so many rows without the columns eliminated, and which weights it has."""
 
-    def extended(self, H: Array) -> Array | BorderedDiagonal:
-        """Return about the Hessian of all weights, from that of a sample without those eliminated."""
+    def sample_factor(self, H: Array) -> Preconditioner:
+        """Return a factor of about the Hessian of all weights, from that of such a sample."""
 
 
 class LowPrecision(Subsampled, Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult, TableSampled
+from oddsmith.solvers.base import ObjectiveValue, Preconditioner, Recorder, SolverResult, TableSampled
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, continue_with_newton, looks_separated, stalled
@@ -47,10 +47,10 @@ class TableNewton:
 
     def _start(
         self, objective: TableSampled, w: Array, recorder: Recorder
-    ) -> tuple[ObjectiveValue, ObjectiveValue | None]:
-        """Return the evaluation at the optimum of a sample, and the same with about its Hessian (1).
+    ) -> tuple[ObjectiveValue, Preconditioner | None]:
+        """Return the evaluation at the optimum of a sample, and a factor of about the Hessian there (1).
 
-        At ``w``, if that is better, the evaluation has a Hessian.
+        If ``w`` is better, the evaluation there, which has a Hessian, and None.
         """
         if not self.sample_rows:
             return objective.evaluate(w, order=2), None
@@ -67,23 +67,24 @@ class TableNewton:
         e = objective.evaluate(x)
         if not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value:
             return objective.evaluate(w, order=2), None
-        return e, replace(e, hessian=objective.extended(found.dense_hessian))
+        return e, objective.sample_factor(found.dense_hessian)
 
     def _descend(
         self,
         objective: TableSampled,
         e: ObjectiveValue,
-        rough: ObjectiveValue | None,
+        rough: Preconditioner | None,
         recorder: Recorder,
         tol: float,
         max_iter: int,
     ) -> tuple[ObjectiveValue, SolverResult | None]:
-        """Return the last point and, if it is certified, the result (steps 2 and 3); ``rough``: with about its Hessian."""
-        settings, pairs, guess, decrements = policy.POLICY, Pairs(), rough or e, list[float]()
+        """Return the last point and, if it is certified, the result (steps 2 and 3); ``rough`` gives the first step."""
+        settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
         step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
             recorder.add(e, step)
-            p = two_loop(e.gradient, pairs, guess.factor().solve, guess.factor().norm)
+            factor = rough or guess.factor()
+            p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
             slope = float(p @ e.gradient)
             if not (math.isfinite(slope) and slope > 0.0):
                 break
@@ -96,8 +97,7 @@ class TableNewton:
                 certificate = certify_from(objective, e, guess, tol)
                 if certificate.converged:
                     return e, recorder.result(e, certificate)
-            change = decrements[-1] / math.sqrt(_total_curvature(guess))  # of activations, root mean square
-            order = 2 if rough or change > near or len(pairs) >= settings.table_steps else 1
+            order = 2 if rough or len(pairs) >= settings.table_steps or _change(guess, decrements[-1]) > near else 1
             if order == 2:  # the Hessian before makes room for the next one
                 guess = e = replace(e, hessian=None)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
@@ -119,11 +119,11 @@ class TableNewton:
         return self.watch_divergence and looks_separated(decrements)
 
 
-def _total_curvature(e: ObjectiveValue) -> float:
-    """The sum of the rows' curvatures: that of the intercept."""
+def _change(e: ObjectiveValue, decrement: float) -> float:
+    """Return the root mean square of the change of activations by a step, from the curvature of the intercept."""
     H = e.hessian.A if isinstance(e.hessian, BorderedDiagonal) else e.hessian
     assert H is not None
-    return max(float(H[0, 0]), 1e-300)
+    return decrement / math.sqrt(max(float(H[0, 0]), 1e-300))
 
 
 def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:

@@ -23,7 +23,7 @@ from oddsmith.engines.files.plain_text import KINDS, MISSING, number_array, pack
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.native import Kernels, kernels
-from oddsmith.kernels.texts import SKIP, TEXT, WIDTHS, CsvArrays, CsvReader, count_lines, csv_arrays, present, recode
+from oddsmith.kernels.texts import SKIP, TEXT, WIDTHS, CsvArrays, CsvReader, count_lines, csv_arrays, present, recode_parts
 
 BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's own cache while they are parsed.
 LONGEST = 1 << 16  # Most bytes of the row that a block ends with.
@@ -169,18 +169,19 @@ class _Parsed:
 
     def _codes(self, codes: npt.NDArray[np.int32], levels: list[pa.Array]) -> pa.DictionaryArray:
         """Return texts as codes of all levels in order; ``levels`` are those of each reader."""
-        union = pa.concat_arrays(levels).dictionary_encode()
-        known = union.dictionary.filter(pc.invert(pc.is_in(union.dictionary, value_set=MISSING)))
+        every = pa.concat_arrays(levels)
+        known = pc.unique(every)
+        absent = pc.is_in(known, value_set=MISSING)
+        missing = absent.true_count > 0
+        known = known.filter(pc.invert(absent)) if missing else known
         known = known.take(pc.sort_indices(known))
-        place = pc.index_in(pa.concat_arrays(levels), value_set=known)
-        missing = place.null_count > 0
+        place = pc.index_in(every, value_set=known)
         places = np.asarray(place.fill_null(-1), dtype=np.int32)
         starts = np.cumsum([0, *map(len, levels)])
         own = [np.ascontiguousarray(places[a:b]) for a, b in pairwise(starts)]
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
-        for i, (a, b) in enumerate(pairwise(self.rows)):
-            recode(codes[a:b], own[self.reader_of[i]], narrow[a:b])
+        recode_parts(codes, self.rows, [own[reader] for reader in self.reader_of], narrow)
         valid = pack_bits(narrow >= 0) if missing else None
         indices = pa.Array.from_buffers(pa.from_numpy_dtype(width), len(narrow), [valid, pa.py_buffer(narrow)])
         return pa.DictionaryArray.from_arrays(indices, known)

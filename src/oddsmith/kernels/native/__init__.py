@@ -202,7 +202,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "texts": (ctypes.POINTER(TextsProblem),),
-    "recode": (_I, _P, _I, _P, _P, _I),
+    "recode": (_I, _P, _P, _P, _I, _P, _I),
     "count": (_I, _P, _I, _I, _P),
     "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),

@@ -75,16 +75,22 @@ EXPORT int NAME(texts)(texts_problem *p) {
 }
 
 #define RECODE(FROM, TO)                                                                                                   \
-    for (int64_t i = 0; i < n; i++) ((TO *)found)[i] = (TO)place[((const FROM *)codes)[i]]
+    for (int64_t k = 0; k < parts; k++) {                                                                                  \
+        const int32_t *place = places[k];                                                                                  \
+        for (int64_t i = rows[k]; i < rows[k + 1]; i++) ((TO *)found)[i] = (TO)place[((const FROM *)codes)[i]];            \
+    }
 #define RECODE_FROM(FROM)                                                                                                  \
     do {                                                                                                                   \
-        if (to == 1) RECODE(FROM, int8_t);                                                                                 \
-        else if (to == 2) RECODE(FROM, int16_t);                                                                           \
-        else RECODE(FROM, int32_t);                                                                                        \
+        if (to == 1) RECODE(FROM, int8_t)                                                                                  \
+        else if (to == 2) RECODE(FROM, int16_t)                                                                            \
+        else RECODE(FROM, int32_t)                                                                                         \
     } while (0)
 
-/* Other codes for codes, `from` and `to` bytes wide (1, 2 or 4); none is negative. */
-EXPORT int NAME(recode)(int64_t n, const void *codes, int64_t from, const int32_t *place, void *found, int64_t to) {
+/* Other codes for codes, `from` and `to` bytes wide (1, 2 or 4); none is negative. Part k of the rows, from rows[k] on, has
+   its own places. */
+EXPORT int NAME(recode)(
+    int64_t parts, const int64_t *rows, const int32_t *const *places, const void *codes, int64_t from, void *found, int64_t to
+) {
     if (from == 1) RECODE_FROM(int8_t);
     else if (from == 2) RECODE_FROM(int16_t);
     else RECODE_FROM(int32_t);
