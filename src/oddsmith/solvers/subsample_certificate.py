@@ -57,7 +57,10 @@ class SubsampleCertificate:
             self.move(e.w)
             left = 1.0
         bound = self._bound(e, left, limit)
-        if gap_bound(*_shrunk(bound, left)) > limit and gap_bound(bound.decrement, bound.rho) <= 0.5 * limit:
+        if _shrinks_too_much(bound, left, limit):  # so it is looked up
+            left = self._curvature_left(e, np.inf)
+            bound = self._bound(e, left, limit)
+        if _shrinks_too_much(bound, left, limit):
             self.move(e.w)
             bound, left = self._bound(e, 1.0, limit), 1.0
         shrunk = DecrementBound(*_shrunk(bound, left), bound.exact)
@@ -109,6 +112,11 @@ class SubsampleCertificate:
             if gap_bound(*_shrunk(bound, left)) <= limit or 0.5 * factor.norm(e.gradient) ** 2 > limit:
                 return bound
         return decrement_bound(factor, e, self.objective)
+
+
+def _shrinks_too_much(bound: DecrementBound, left: float, limit: float) -> bool:
+    """Whether only the share of curvature that is left keeps a bound from the limit."""
+    return gap_bound(*_shrunk(bound, left)) > limit and gap_bound(bound.decrement, bound.rho) <= 0.5 * limit
 
 
 def _shrunk(bound: DecrementBound, left: float) -> tuple[float, float]:
