@@ -68,9 +68,6 @@ class Policy:
     lose six digits of it."""
     table_sample: float = 1 / 12
     """Part of the rows of a table on which a fit with a prior starts (flights: a 40th takes another Hessian)."""
-    table_sampling_error: float = 1.0
-    """As ``sampling_error``, on such a sample: its Hessian corrects the rest with the first step over all rows (flights,
-    with and without the aircraft: one Hessian of the sample less than with 0.1 … 0.4, as many passes)."""
     class_products: float = 2e10
     """Products that eliminating the largest factor of a table of several classes may take: half a second, two cores."""
     table_near: tuple[float, float] = (0.1, 0.005)

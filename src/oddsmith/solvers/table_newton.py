@@ -56,7 +56,7 @@ class TableNewton:
             return objective.evaluate(w, order=2), None
         settings = policy.POLICY
         sample, kept = objective.table_sample(self.sample_rows, self.seed)
-        stop = settings.table_sampling_error * math.sqrt(sample.size / sample.sampling_fraction)
+        stop = math.sqrt(sample.size / sample.sampling_fraction)  # its sampling error, which the next step mends
         newton = Newton(watch_divergence=False, stop=stop)
         found = newton.minimise(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations).final
         if not math.isfinite(found.value):
