@@ -98,7 +98,14 @@ EXPORT int NAME(recode)(
 }
 
 #define COUNT(CODE)                                                                                                        \
-    for (int64_t i = 0; i < n; i++) {                                                                                      \
+    for (; levels < FEW && i + COPIES <= n; i += COPIES) { /* a mask keeps a code out of range from other memory */        \
+        for (int copy = 0; copy < COPIES; copy++) {                                                                        \
+            const uint64_t entry = (uint64_t)((int64_t)((const CODE *)codes)[i + copy] + 1);                               \
+            beyond |= entry > (uint64_t)levels;                                                                            \
+            few[copy][entry & (FEW - 1)]++;                                                                                \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    for (; i < n; i++) {                                                                                                   \
         const int64_t code = ((const CODE *)codes)[i];                                                                     \
         if (code < -1 || code >= levels) return 2;                                                                         \
         if (levels < FEW) few[i % COPIES][code + 1]++;                                                                     \
@@ -107,10 +114,15 @@ EXPORT int NAME(recode)(
 
 /* Count the codes, from -1 on, of `width` bytes; a code out of range is an error. */
 EXPORT int NAME(count)(int64_t n, const void *codes, int64_t width, int64_t levels, int64_t *counts) {
-    int64_t few[COPIES][FEW] = {{0}};
-    if (width == 1) COUNT(int8_t)
-    else if (width == 2) COUNT(int16_t)
-    else COUNT(int32_t)
+    int64_t few[COPIES][FEW] = {{0}}, i = 0, beyond = 0;
+    if (width == 1) {
+        COUNT(int8_t)
+    } else if (width == 2) {
+        COUNT(int16_t)
+    } else {
+        COUNT(int32_t)
+    }
+    if (beyond) return 2;
     for (int64_t code = 0; levels < FEW && code <= levels; code++)
         for (int copy = 0; copy < COPIES; copy++) counts[code] += few[copy][code];
     return 0;
