@@ -319,7 +319,8 @@ def _date_patterns(words: Sequence[str]) -> list[str]:
 
 def _find_levels(texts: Counter[str]) -> TextFormat | None:
     """Return the common spelling of levels that are written in several ways, if any."""
-    if any(text.strip().lower() not in YES_NO for text in texts) and len({text.strip() for text in texts}) == len(texts):
+    alike = {text.strip() for text in texts}
+    if len(alike) == len(texts) and not all(text.lower() in YES_NO for text in alike):
         return None
     trimmed: Counter[str] = Counter()
     for text, count in texts.items():

@@ -391,21 +391,10 @@ class FoldObjective:
         return replace(low, engine=self.engine, center=center, scale=scale, explain=None), e
 
     def column_curvature(self) -> tuple[Array, Array]:
-        """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero.
+        """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero."""
+        from oddsmith.likelihood.curvature_bounds import column_curvature
 
-        B (C × C) between the classes, for columns of unit spread, and the diagonal of the prior (P), on the mean over
-        classes, that is added to it for each column.
-        """
-        source, C, K = self.source, self.shape[0], len(self.class_weight)
-        counts = self.class_weight
-        if isinstance(source, MemorySource):
-            counts = np.bincount(source.t, weights=source.s, minlength=K).astype(np.float64)
-        p = (counts + 1.0 / K) / (counts + 1.0 / K).sum()
-        between = -np.outer(p, p)
-        np.fill_diagonal(between, p * (p @ (1.0 - np.eye(K))))  # 1 − p would lose the rows of a rare class
-        B: Array = self.weight * self.T.T @ between[1:, 1:] @ self.T
-        prior = np.zeros(self.shape[1]) if self.penalty is None else self.penalty.diagonal(C).mean(axis=0)
-        return B, prior
+        return column_curvature(self)
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows: the subsampled rows count once, and the prior in full."""

@@ -91,9 +91,12 @@ class TableNewton:
             decrements.append(math.sqrt(slope))
             if stalled(decrements, e.value, tol):  # nor does the last Hessian certify: Newton's method says what it can
                 break
-            if rough is None and self.strict and (last_step_distance(objective, guess, e, tol) <= 1.0 or self._diverges(decrements)):
+            exact = rough is None
+            if exact and self.strict and last_step_distance(objective, guess, e, tol) <= 1.0:
                 break
-            if rough is None and not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
+            if exact and self.strict and self._diverges(decrements):
+                break
+            if exact and not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
                 certificate = certify_from(objective, e, guess, tol)
                 if certificate.converged:
                     return e, recorder.result(e, certificate)

@@ -23,7 +23,17 @@ from oddsmith.engines.files.plain_text import KINDS, MISSING, number_array, pack
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.native import Kernels, kernels
-from oddsmith.kernels.texts import SKIP, TEXT, WIDTHS, CsvArrays, CsvReader, count_lines, csv_arrays, present, recode_parts
+from oddsmith.kernels.texts import (
+    SKIP,
+    TEXT,
+    WIDTHS,
+    CsvArrays,
+    CsvReader,
+    count_lines,
+    csv_arrays,
+    present,
+    recode_parts,
+)
 
 BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's own cache while they are parsed.
 LONGEST = 1 << 16  # Most bytes of the row that a block ends with.
