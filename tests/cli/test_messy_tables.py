@@ -109,8 +109,8 @@ def test_errors_give_the_line_of_the_file(run: Any) -> None:
     rows = "".join(f'{i},"{i}\n{i}",{"ab"[i % 3 == 0]}\n\n' for i in range(30))
     Path("t.csv").write_text(f"x,n,y\n{rows},,a\n")
     fit = ("fit", "t.csv", "-t", "y", "--ignore", "n", "--prior", 1, "-o", "m.odds")
-    assert "has 1 missing values (NaN), the first in line 92" in run(*fit).err
-    assert "has 1 missing values (NaN), the first in line 92" in run(*fit, "--memory", "100MB").err
+    assert "has 1 missing value (NaN), the first in line 92" in run(*fit).err
+    assert "has 1 missing value (NaN), the first in line 92" in run(*fit, "--memory", "100MB").err
     assert run(*fit, "--missing", "drop").code == 0
     assert "first in line 92" in run("predict", "m.odds", "t.csv").err
     Path("t.csv").write_text("x,y\n1,a\n2,\n3,b\n4,a\n")
@@ -221,3 +221,59 @@ def test_decimal_points_that_were_asked_for_leave_commas_text(run: Any, how: tup
     ended = run("fit", "t.csv", "-t", "sold", "--prior", 1, "--decimal", ".", *how, "-o", "m.odds")
     assert ended.code == 0 and "'size' holds text" in ended.err and "'size' as numbers" not in ended.err
     assert len(oddsmith.load("m.odds").design_.get_feature_names_out()) == len(set(SIZE.tolist())) - 1
+
+
+@pytest.mark.parametrize("model", ["logistic", "probit", "least-squares"])
+def test_standardize_takes_sparse_levels_in_pieces(run: Any, model: str) -> None:
+    """A column with a new level in every row makes the rows of the basis sparse."""
+    rows = "".join(f"{x:.2f},C-{i:04},{sold}\n" for i, (x, sold) in enumerate(zip(SIZE, SOLD, strict=True)))
+    Path("t.csv").write_text("size,customer,sold\n" + rows)
+    fit = ("fit", "t.csv", "-t", "sold", "--model", model, "--basis", "standardize", "--prior", 1)
+    assert run(*fit, "-o", "whole.odds").code == 0
+    assert run(*fit, "-o", "pieces.odds", "--memory", "100MB").code == 0
+    whole, pieces = oddsmith.load("whole.odds"), oddsmith.load("pieces.odds")
+    np.testing.assert_allclose(pieces.coef_, whole.coef_, atol=1e-6)
+
+
+TEXTS = {
+    "two decimal signs": (
+        [f"{x:.2f}".replace(".", ".,"[i % 2]) for i, x in enumerate(SIZE)],
+        "'{0}' and '{1}' are not",
+    ),
+    "some percent signs": ([f"{x:.1f}{'%' * (i % 2)}" for i, x in enumerate(SIZE)], "'{0}' and '{1}' are not written"),
+    "short years": (
+        [f"{1 + i % 28:02}.{1 + i % 12:02}.{10 + i % 15}" for i in range(N)],
+        "but the years have two digits",
+    ),
+    "a word for a date": ([f"2024-01-{1 + i % 28:02}" if i else "soon" for i in range(N)], "but 'soon' does not."),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_text_that_is_not_recognised_is_named_once_with_the_reason(run: Any, case: str) -> None:
+    texts, reason = TEXTS[case]
+    csv.write_csv(pa.table({"size": SIZE, "x": texts, "sold": SOLD}), "t.csv")
+    said = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").err
+    assert reason.format(*texts) in said and said.count("Column 'x'") == 1
+
+
+def test_times_in_utc_are_dates(run: Any) -> None:
+    days = [f"2024-{1 + i % 12:02}-{1 + i % 28:02} 07:30:00" for i in range(N)]
+    expected = None
+    for zone in ("Z", " UTC", " GMT"):
+        csv.write_csv(pa.table({"since": [day + zone for day in days], "sold": SOLD}), "t.csv")
+        ended = run("fit", "t.csv", "-t", "sold", "--basis", "standardize", "-o", "m.odds")
+        assert (ended.code, "Warning" in ended.err) == (0, False)
+        assert run("predict", "m.odds", "t.csv", "-o", "p.parquet").code == 0
+        found = parquet.read_table("p.parquet")["p_ja"].to_numpy()
+        expected = found if expected is None else expected
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_utf_16_needs_no_byte_order_mark(run: Any, encoding: str, how: tuple[str, ...]) -> None:
+    Path("t.csv").write_bytes(EXPORT.encode(encoding))
+    ended = run(*FIT, *how)
+    assert ended.code == 0 and f"Recognised {encoding.upper()} text" in ended.err
+    assert oddsmith.load("m.odds").design_.get_feature_names_out().tolist() == ["Größe", "Umsatz", "Ort[Ulm]", "Tag"]

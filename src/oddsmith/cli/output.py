@@ -158,14 +158,21 @@ def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[list[str]]:
-    """Print warnings raised inside immediately, each once, and collect them; reports on reading data are notes."""
-    from oddsmith.errors import FormatWarning, OddsmithWarning
+    """Print warnings raised inside immediately, each once, and collect them; reports on reading data are notes.
+
+    A column that was named for how its text is written is not named again for the levels that follow from that.
+    """
+    from oddsmith.errors import FormatWarning, LevelsWarning, OddsmithWarning
 
     texts: list[str] = []
 
+    def is_known(text: str, category: type[Warning]) -> bool:
+        name = re.match(r"Column ('.*?'|\".*?\") has ", text) if issubclass(category, LevelsWarning) else None
+        return text in texts or (name is not None and any(t.startswith(f"Column {name[1]} holds text") for t in texts))
+
     def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
         text = as_options(str(message))
-        if issubclass(category, OddsmithWarning) and text not in texts:
+        if issubclass(category, OddsmithWarning) and not is_known(text, category):
             texts.append(text)
             print_message("Note" if issubclass(category, FormatWarning) else "Warning", text)
 

@@ -71,11 +71,12 @@ def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError
     count, first = int(inside.sum()), int(where[inside, 0].min())
     label = repr(str(names[column])) if names is not None else str(column)
     if np.isnan(values[inside]).any():
-        what, remedy = "missing values (NaN)", "Drop those rows or fill them first; this model fits complete rows."
+        what, remedy = "missing value{} (NaN)", "Drop those rows or fill them first; this model fits complete rows."
         if names is not None:
             remedy += " For tables, design=Design(missing='drop') or Design(missing='indicator') does that."
     else:
-        what, remedy = "infinite values (inf)", "Replace them by finite numbers."
+        what, remedy = "infinite value{} (inf)", "Replace them by finite numbers."
+    what = what.format("s" * (count > 1))
     return InvalidInputError(
         f"Input X contains NaN or infinity: column {label} has {count} {what}, the first in row {first}. {remedy}",
         row=first,

@@ -188,6 +188,10 @@ def _encoding_of(head: bytes | bytearray, chunks: Iterable[bytes], complete: boo
     for mark, encoding in MARKS.items():
         if head.startswith(mark):
             return encoding
+    # The first letters of a header, in UTF-16 without a mark, have a zero byte each.
+    even, odd = bytes(head[:32:2]), bytes(head[1:32:2])
+    if odd and 0 in (*even, *odd) and not (any(even) and any(odd)):
+        return "utf-16-le" if any(even) else "utf-16-be"
     if _is_utf8(head, cut=not complete) and all(_is_utf8(part[_start(part) :]) for part in chunks):
         return "utf-8"
     with suppress(UnicodeDecodeError):

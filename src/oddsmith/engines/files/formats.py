@@ -112,14 +112,13 @@ def describe_bad_line(rows: Iterable[tuple[int, list[str]]], header: list[str]) 
     """Describe the first line whose number of fields differs from the header, if any.
 
     >>> describe_bad_line([(2, ["1"])], ["a", "b"])
-    'line 2 has 1 fields, but the header has 2 (a, b). Correct that line.'
+    'line 2 has 1 field, but the header has 2 (a, b). Correct that line.'
     """
     shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
     for number, row in rows:
         if row and len(row) != len(header):
-            return (
-                f"line {number} has {len(row)} fields, but the header has {len(header)} ({shown}). Correct that line."
-            )
+            found = f"{len(row)} field{'s' * (len(row) > 1)}"
+            return f"line {number} has {found}, but the header has {len(header)} ({shown}). Correct that line."
     return ""
 
 
