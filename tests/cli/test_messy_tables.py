@@ -1,5 +1,7 @@
 """Tables as spreadsheets write them, from the command line: what is recognised is said, and holds for later files."""
 
+import bz2
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -277,3 +279,107 @@ def test_utf_16_needs_no_byte_order_mark(run: Any, encoding: str, how: tuple[str
     ended = run(*FIT, *how)
     assert ended.code == 0 and f"Recognised {encoding.upper()} text" in ended.err
     assert oddsmith.load("m.odds").design_.get_feature_names_out().tolist() == ["Größe", "Umsatz", "Ort[Ulm]", "Tag"]
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_rows_without_a_label_are_dropped_by_every_command_that_reads_labels(run: Any, how: tuple[str, ...]) -> None:
+    rows = [f"{x:.2f},{'' if i % 9 == 4 else sold}\n" for i, (x, sold) in enumerate(zip(SIZE, SOLD, strict=True))]
+    Path("t.csv").write_text("size,sold\n" + "".join(rows))
+    Path("labelled.csv").write_text("size,sold\n" + "".join(row for row in rows if not row.endswith(",\n")))
+    assert run("fit", "t.csv", "-t", "sold", "--unlabelled", "drop", *how, "-o", "m.odds").code == 0
+    commands: list[tuple[str, ...]] = [("evaluate", "m.odds", "t.csv", "-t", "sold", *how)]
+    if not how:
+        commands += [("compare", "t.csv", "-t", "sold", "--models", "logistic", "--cv", "2")]
+        commands += [("path", "t.csv", "-t", "sold", "-n", "3")]
+        commands += [("report", "m.odds", "t.csv", "-t", "sold", "-o", "r.html")]
+    for command in commands:
+        said = run(*command)
+        assert said.code == 1 and "in line 6" in said.err and "with --unlabelled drop" in said.err
+        found = run(*command, "--unlabelled", "drop")
+        expected = run(*(word.replace("t.csv", "labelled.csv") for word in command))
+        assert found.code == expected.code == 0
+        if command[0] in ("evaluate", "path"):
+            assert found.out == expected.out.replace("labelled.csv", "t.csv")
+        assert "Unknown unlabelled 'guess'" in run(*command, "--unlabelled", "guess").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_lines_count_the_rows_that_are_dropped(run: Any, how: tuple[str, ...]) -> None:
+    rows = "".join(f"{i},\n" for i in range(10)) + "".join(f"{i // 2 % 5},{'ab'[i % 2]}\n" for i in range(20)) + ",b\n"
+    Path("t.csv").write_text("x,y\n" + rows)
+    said = run("fit", "t.csv", "-t", "y", "--prior", 1, "--unlabelled", "drop", *how, "-o", "m.odds").err
+    assert "has 1 missing value (NaN), the first in line 32" in said and "bytes" not in said
+
+
+FIRST_LINES = {
+    "a title": ("Customers,,\n\nsize,n,sold\n", "2 columns without a name. The first line must hold the names"),
+    "empty columns": ("size,sold,,\n", "2 columns without a name"),
+    "a comment": ("# exported today\nsize,n,sold\n", "the header has 1 (# exported today). Delete titles above"),
+    "no header": ("", "There is no column 'sold' for --target. The first line must hold the names of the columns"),
+}
+
+
+@pytest.mark.parametrize("case", FIRST_LINES)
+def test_a_first_line_that_does_not_name_the_columns_is_explained(run: Any, case: str) -> None:
+    line, reason = FIRST_LINES[case]
+    rest = ",," if case == "empty columns" else ""
+    Path("t.csv").write_text(
+        line + "".join(f"{x:.2f},{'' if rest else '5,'}{sold}{rest}\n" for x, sold in zip(SIZE, SOLD, strict=True))
+    )
+    assert reason in run("fit", "t.csv", "-t", "sold", "-o", "m.odds").err
+
+
+def test_an_empty_column_is_named_with_the_option_that_excludes_it(run: Any) -> None:
+    rows = "".join(f"{x:.2f},,{sold}\n" for x, sold in zip(SIZE, SOLD, strict=True))
+    Path("t.csv").write_text("size,my notes,sold\n" + rows)
+    fit = ("fit", "t.csv", "-t", "sold", "-o", "m.odds")
+    for policy in ((), ("--missing", "indicator")):
+        said = run(*fit, *policy).err
+        assert "'my notes' is missing in " in said and "Leave it out (--ignore 'my notes')." in said
+    assert run(*fit, "--ignore", "my notes").code == 0
+
+
+def test_yes_and_no_in_several_ways_are_named(run: Any) -> None:
+    ways = [("0", "no", "FALSE", "f")[i % 4] if i % 3 else ("1", "yes", "TRUE", "t")[i % 4] for i in range(N)]
+    Path("t.csv").write_text("member,sold\n" + "".join(f"{way},{sold}\n" for way, sold in zip(ways, SOLD, strict=True)))
+    said = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").err
+    assert "Column 'member' has 'no' and 'FALSE' as two levels. If they are the same, use one spelling." in said
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_a_line_that_names_the_delimiter_to_excel_is_read(run: Any, mark: str, how: tuple[str, ...]) -> None:
+    Path("t.csv").write_text(EXPORT, encoding="utf-8")
+    assert run(*FIT, *how).code == 0
+    assert run("predict", "m.odds", "t.csv", "-o", "expected.parquet").code == 0
+    Path("t.csv").write_text(f"{mark}sep=;\r\n{EXPORT}", encoding="utf-8")
+    assert run(*FIT, *how).code == 0
+    assert run("predict", "m.odds", "t.csv", *how, "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet").equals(parquet.read_table("expected.parquet"))
+    Path("t.csv").write_text(f"{mark}sep=;\r\n{EXPORT}1;x;Ulm;01.01.2024;ja\n", encoding="utf-8")
+    assert f"holds 'x' in line {N + 3}" in run("predict", "m.odds", "t.csv", *how, "-o", "p.parquet").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_compressed_files_and_pages_named_csv_are_refused_by_name(run: Any, how: tuple[str, ...]) -> None:
+    for pack, name in ((gzip.compress, "gz"), (bz2.compress, "bz2")):
+        Path("t.csv").write_bytes(pack(EXPORT.encode()))
+        assert f"'t.csv' is compressed, not a CSV. Add .{name} to its name, or unpack it." in run(*FIT, *how).err
+        Path(f"t.csv.{name}").write_bytes(pack(EXPORT.encode()))
+        assert run("fit", f"t.csv.{name}", *FIT[2:], *how).code == 0
+    Path("t.csv").write_text("\n<HTML><table><tr><td>a</td></tr></table></HTML>")
+    assert "'t.csv' is a page of HTML or XML, not a CSV. Open it in a spreadsheet" in run(*FIT, *how).err
+
+
+@pytest.mark.parametrize("text", ['"=""{}"""', "'{}", "{} kg", "{}k"])
+def test_numbers_in_the_wrapping_of_a_spreadsheet_or_with_a_unit_are_named(run: Any, text: str) -> None:
+    rows = "".join(f"{text.format(20 + i % 40)},{sold}\n" for i, sold in enumerate(SOLD))
+    Path("t.csv").write_text("age,sold\n" + rows)
+    said = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").err
+    assert "Column 'age' holds text, though most of it looks like numbers" in said and "is not a number" in said
+
+
+def test_json_of_two_types_names_the_column(run: Any) -> None:
+    Path("t.jsonl").write_text('{"a": 1, "y": "no"}\n{"a": "2", "y": "yes"}\n')
+    said = run("fit", "t.jsonl", "-t", "y", "-o", "m.odds").err
+    assert "column 'a' holds a number in one line and a string in another" in said

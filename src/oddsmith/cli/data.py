@@ -160,6 +160,8 @@ def check_column(names: Collection[str], name: str, what: str) -> None:
         hint = did_you_mean(name, names)
         if "," in name and {part.strip() for part in name.split(",")} <= set(names):
             hint = f" Give {what} again for each column."
+        if sum(other[:1].isdigit() for other in names) > 1:
+            hint += " The first line must hold the names of the columns."
         raise InvalidInputError(
             f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
         )

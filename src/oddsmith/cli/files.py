@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -215,6 +216,9 @@ def _explain(file: File, kind: str, why: str) -> str:
         return "it is empty."
     if "UTF8" in why or "utf-8" in why:
         return "it holds text that is not UTF-8. Pass --encoding latin-1, or save it in UTF-8."
+    if changed := re.match(r"JSON parse error: Column\(/(.*)\) changed from (\w+) to (\w+)", why):
+        name, one, other = changed.groups()
+        return f"column {name!r} holds a {one} in one line and a {other} in another. Write all of them in the same way."
     found = _broken_json_line(file) if kind == "jsonl" and isinstance(file, str | bytes) else ""
     return found or f"{why.rstrip('.')}."
 

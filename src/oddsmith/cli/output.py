@@ -66,6 +66,9 @@ def note(text: str) -> None:
 
 
 IN_PYTHON = {
+    r"Drop these rows first, such as table\.dropna\(.*\) in pandas; for tables, design=Design\(unlabelled='drop'\) "
+    "leaves them out": "Drop these rows with --unlabelled drop",
+    r"(Drop these rows first), such as table\.dropna\(.*\) in pandas": r"\1",
     r"(?:design=)?(?:oddsmith\.)?Design\((missing|unseen|unlabelled)='(\w+)'\)": r"--\1 \2",
     r"\b(missing|unseen)='(\w+)'": r"--\1 \2",
     r"prior=JeffreysPrior\(\)": "--prior jeffreys",
@@ -77,7 +80,8 @@ IN_PYTHON = {
     r"^y holds (?=one class|[\d,]+ classes)": "The target holds ",
     r"^This classifier requires y to be passed.*": "There is no target. Name it with --target, or in --formula.",
     r"^Found array with 0 feature\(s\).*": "No columns are left to fit with: --ignore leaves out all but the target.",
-    r"^(Columns? .*\b[Ll]eave (?:it|them|that column) out\b)": r"\1 (--ignore)",
+    r"\b([Cc]olumn ('.*?'|\".*?\") .*\b[Ll]eave (?:it|that column) out\b)(?! \()": r"\1 (--ignore \2)",
+    r"^(Columns .*\b[Ll]eave them out\b)": r"\1 (--ignore)",
     r"\bleave these columns out\b": "leave these columns out (--ignore)",
     r"\bLeave out the columns that they come from\b": "Leave out the columns that they come from (--ignore)",
     r"\bin row (\d+)\b": r"in row \1 (counted from 0)",

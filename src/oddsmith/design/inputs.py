@@ -24,6 +24,7 @@ from oddsmith.design.input_errors import (
     negative_weights,
     nonfinite_error,
     nonfinite_numbers,
+    refuse_missing,
     times_error,
     unlabelled,
     unreadable,
@@ -351,9 +352,7 @@ def check_labels(y: object, n_rows: int) -> Labels:
 def _one_type(labels: Labels) -> Labels:
     """Return object labels as an array of their common type; refuse missing and mixed ones."""
     values = [v.item() if isinstance(v, np.generic) else v for v in labels.tolist()]
-    missing = np.array(list(map(_is_missing, values)))
-    if missing.any():
-        raise unlabelled("missing values (None or NaN)", missing)
+    refuse_missing(labels, in_fit=True)
     kinds = {type(v) for v in values}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -362,14 +361,6 @@ def _one_type(labels: Labels) -> Labels:
             "Convert them all to one type."
         )
     return np.array(values) if kinds <= {bool, int, bytes, str} else labels
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN or the NA of pandas."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # neither true nor false
-        return True
 
 
 def _are_texts(labels: Labels) -> bool:

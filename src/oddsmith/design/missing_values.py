@@ -53,4 +53,4 @@ def missing_error(name: str, frame: Frame, policy: str) -> InvalidInputError:
 
 def empty_error(name: str) -> InvalidInputError:
     """Return the error about a column without any value."""
-    return InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
+    return InvalidInputError(f"Column {name!r} is missing in every row of the fit. Leave it out.")
