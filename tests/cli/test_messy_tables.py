@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +384,59 @@ def test_json_of_two_types_names_the_column(run: Any) -> None:
     Path("t.jsonl").write_text('{"a": 1, "y": "no"}\n{"a": "2", "y": "yes"}\n')
     said = run("fit", "t.jsonl", "-t", "y", "-o", "m.odds").err
     assert "column 'a' holds a number in one line and a string in another" in said
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_string_views_are_text(run: Any, how: tuple[str, ...]) -> None:
+    """As polars writes them into Arrow files, alone and as the categories of a dictionary."""
+    views = pa.array([("Ulm", "Trier")[i % 2] for i in range(N)], pa.string_view())
+    codes = pa.array([i % 3 for i in range(N)], pa.int32())
+    coded = pa.DictionaryArray.from_arrays(codes, pa.array(["a", "b", "c"], pa.string_view()))
+    price = pa.array([f"${x:,.2f}" if i else None for i, x in enumerate(PRICE)], pa.string_view())
+    table = pa.table({"price": price, "town": views, "kind": coded, "sold": pa.array(SOLD.tolist(), pa.string_view())})
+    with pa.OSFile("t.arrow", "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    fit = ("fit", "t.arrow", "-t", "sold", "--basis", "standardize", "--prior", 1, "--missing", "drop")
+    assert run(*fit, *how, "-o", "m.odds").code == 0
+    names = oddsmith.load("m.odds").design_.get_feature_names_out().tolist()
+    assert names == ["price", "town[Ulm]", "kind[b]", "kind[c]"]
+    assert "has 1 missing value" in run("evaluate", "m.odds", "t.arrow", "-t", "sold", *how).err
+    table = table.slice(1)
+    with pa.OSFile("t.arrow", "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    assert run("evaluate", "m.odds", "t.arrow", "-t", "sold", *how).code == 0
+    assert how or run("report", "m.odds", "t.arrow", "-t", "sold", "-o", "r.html").code == 0
+
+
+def test_the_index_of_pandas_is_no_column(run: Any) -> None:
+    table = pa.table({"size": SIZE, "__index_level_0__": [f"r{i}" for i in range(N)], "sold": SOLD})
+    parquet.write_table(table, "t.parquet")
+    for how in ((), ("--memory", "100MB")):
+        assert run("fit", "t.parquet", "-t", "sold", *how, "-o", "m.odds").code == 0
+        assert oddsmith.load("m.odds").feature_names_in_.tolist() == ["size"]
+
+
+def test_one_json_array_is_explained(run: Any) -> None:
+    Path("t.json").write_text('[{"a": 1, "y": "no"},\n {"a": 2, "y": "yes"}]')
+    assert "it is one array, but every row needs a line" in run("fit", "t.json", "-t", "y", "-o", "m.odds").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_an_empty_table_and_one_column_are_explained(run: Any, how: tuple[str, ...]) -> None:
+    Path("t.csv").write_text("size,sold\n")
+    assert "'t.csv' has no rows" in run("fit", "t.csv", "-t", "sold", *how, "-o", "m.odds").err
+    Path("t.csv").write_text("size:sold\n" + "1:a\n2:b\n" * 30)
+    assert "another sign than commas, pass --delimiter." in run("fit", "t.csv", "-t", "sold", *how, "-o", "m.odds").err
+    assert run("fit", "t.csv", "-t", "sold", "--prior", 1, "--delimiter", ":", *how, "-o", "m.odds").code == 0
+
+
+def test_very_wide_tables_take_time_in_proportion(run: Any) -> None:
+    """3,000 columns: the types of all columns were listed again for each column, and all names compared with all."""
+    X = np.random.default_rng(0).normal(size=(60, 3000)).round(2)
+    table = pa.table({**{f"v{j}": X[:, j] for j in range(3000)}, "y": np.where(X[:, 0] > 0, "a", "b")})
+    csv.write_csv(table, "t.csv")
+    began = time.process_time()
+    fit = ("fit", "t.csv", "-t", "y", "--prior", 1, "--basis", "standardize", "--memory", "100MB", "-o", "m.odds")
+    assert run(*fit).code == 0
+    assert "3000 columns; a formula of more than 1000" in run("export", "sql", "m.odds", "--table", "t").err
+    assert time.process_time() - began < 30, "it took minutes"

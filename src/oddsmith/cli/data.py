@@ -162,6 +162,8 @@ def check_column(names: Collection[str], name: str, what: str) -> None:
             hint = f" Give {what} again for each column."
         if sum(other[:1].isdigit() for other in names) > 1:
             hint += " The first line must hold the names of the columns."
+        if len(names) == 1:
+            hint += " If fields are separated by another sign than commas, pass --delimiter."
         raise InvalidInputError(
             f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import warnings
@@ -100,7 +99,8 @@ def _bare(texts: list[str]) -> list[str]:
     >>> _bare(['="26"', '="9"']), _bare(["12.5 kg", "9 kg"]), _bare(["5 kg", "7 m"])
     (['26', '9'], ['12.5', '9'], ['5 kg', '7 m'])
     """
-    unit = re.sub(r"^.*\d", "", os.path.commonprefix([text.strip()[::-1] for text in texts])[::-1])
+    ends = {re.sub(r"^.*\d", "", text.strip()) for text in texts}
+    unit = ends.pop() if len(ends) == 1 else ""
     return [text.strip().removesuffix(unit).lstrip("='\"") for text in texts]
 
 

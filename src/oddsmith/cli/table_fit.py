@@ -73,7 +73,7 @@ def fit_table(
     pieces = data.pieces(**how) if report is None else None
     if pieces is not None:
         try:
-            n_rows = _fit_pieces(estimator, pieces, columns, how["resume"])
+            n_rows = _fit_pieces(estimator, pieces, columns, data.name, how["resume"])
             estimator.save(output)
             return n_rows
         except NeedsMemoryError:
@@ -82,9 +82,9 @@ def fit_table(
     return _fit_whole(estimator, data, columns, spec, output, report)
 
 
-def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, resume: str | None) -> int:
+def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, name: str, resume: str | None) -> int:
     kept = columns.kept(list(pieces.columns))
-    check_columns(_head(pieces.choose(kept)), columns.target, "The file")
+    check_columns(_head(pieces.choose(kept)), columns.target, name)
     try:
         weights = {} if columns.weights is None else {"sample_weight": columns.weights}
         estimator.fit(pieces.choose(kept) if columns.ignore else pieces, columns.target, **weights)

@@ -124,7 +124,11 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
         twice = [name for name, count in Counter(table.columns).items() if count > 1]
         if twice:
             raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a unique name.")
-        return table
+        if not table.implementation.is_pyarrow():
+            return table
+        from oddsmith.engines.arrow_matrix import without_views
+
+        return nw.from_native(without_views(table.to_native()), eager_only=True)
 
 
 def split_target(X: object, y: object) -> tuple[Any, Any]:
@@ -227,10 +231,12 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
     arrow = arrow_table(table)
     if arrow is not None and dtype == "float64" and (packed := matrix_of(arrow.columns)) is not None:
         return packed.T
-    matrix = np.empty((len(table.columns), len(table)), dtype=dtype)
-    for j, (name, target) in enumerate(zip(table.columns, matrix, strict=True)):
-        if arrow is not None and arrow_kind(arrow.schema.types[j]) == "number" and not arrow.column(j).null_count:
-            copy_numbers(arrow.column(j), target)  # quicker than through a view
+    names = table.columns
+    matrix = np.empty((len(names), len(table)), dtype=dtype)
+    columns = [None] * len(names) if arrow is None else arrow.columns
+    for name, column, target in zip(names, columns, matrix, strict=True):
+        if column is not None and arrow_kind(column.type) == "number" and not column.null_count:
+            copy_numbers(column, target)  # quicker than through a view
         else:
             target[:] = _column_values(table.get_column(name))
     return matrix.T
