@@ -440,3 +440,16 @@ def test_very_wide_tables_take_time_in_proportion(run: Any) -> None:
     assert run(*fit).code == 0
     assert "3000 columns; a formula of more than 1000" in run("export", "sql", "m.odds", "--table", "t").err
     assert time.process_time() - began < 30, "it took minutes"
+
+
+@pytest.mark.parametrize("negative", ["({:.2f})", "−{:.2f}"])
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_negative_numbers_of_bookkeepers_and_typesetters_are_numbers(
+    run: Any, negative: str, how: tuple[str, ...]
+) -> None:
+    gain = np.where(np.arange(N) % 3 == 0, -SIZE, SIZE)
+    texts = [f"{x:.2f}" if x > 0 else negative.format(-x) for x in gain]
+    csv.write_csv(pa.table({"gain": texts, "sold": SOLD}), "t.csv")
+    ended = run("fit", "t.csv", "-t", "sold", "--basis", "standardize", *how, "-o", "m.odds")
+    assert ended.code == 0 and "Recognised 'gain' as numbers" in ended.err
+    np.testing.assert_allclose(oddsmith.load("m.odds").basis_.steps[0].mean_, [gain.mean()])

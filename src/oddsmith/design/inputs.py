@@ -31,7 +31,14 @@ from oddsmith.design.input_errors import (
     warn_of_classes,
 )
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
+from oddsmith.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    NeedsMemoryError,
+    NotFittedError,
+    as_input_errors,
+    did_you_mean,
+)
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
 from oddsmith.rows import ColumnRows, SplitRows
@@ -128,7 +135,8 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             return table
         from oddsmith.engines.arrow_matrix import without_views
 
-        return nw.from_native(without_views(table.to_native()), eager_only=True)
+        plain: nw.DataFrame[Any] = nw.from_native(without_views(table.to_native()), eager_only=True)
+        return plain
 
 
 def split_target(X: object, y: object) -> tuple[Any, Any]:
@@ -142,7 +150,8 @@ def split_target(X: object, y: object) -> tuple[Any, Any]:
             "Pass a data frame, or the labels themselves as y."
         )
     if y not in table.columns:
-        raise InvalidInputError(f"There is no column {y!r}. The table has: {', '.join(map(repr, table.columns))}.")
+        hint, names = did_you_mean(y, table.columns), ", ".join(map(repr, table.columns))
+        raise InvalidInputError(f"There is no column {y!r}.{hint} The table has: {names}.")
     return table.drop(y).to_native(), table[y].to_numpy()
 
 

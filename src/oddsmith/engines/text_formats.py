@@ -273,7 +273,8 @@ def _find_number(texts: Counter[str], decimal: str | None) -> TextFormat | None:
     if len(ways) != 1:
         return None
     ((sign, thousands),) = ways
-    if not (currency or percent or thousands or sign == ","):
+    marked = any(mark in text for text in texts for mark in "(−")  # Negative numbers that only this format reads.
+    if not (currency or percent or thousands or sign == "," or marked):
         return None  # plain numbers
     other = {",": ".", ".": ","}.get(thousands, ".")
     shown = max(texts, key=lambda text: (sum(text.count(mark) for mark in (thousands, sign) if mark), len(text), text))
