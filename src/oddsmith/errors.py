@@ -125,12 +125,21 @@ def caller_level() -> int:
 
 
 def did_you_mean(text: object, names: Iterable[object]) -> str:
-    """Return a hint for an error message with the closest name, ignoring case; empty if none is close."""
+    """Return a hint for an error message with the closest name, ignoring case; empty if none is close.
+
+    >>> did_you_mean("Age", ["age", "sex"]), did_you_mean("1", [0, 1])
+    (" Did you mean 'age'?", ' Did you mean 1, of type int?')
+    """
     from difflib import get_close_matches
 
-    known = {str(name).lower(): str(name) for name in names}
+    known = {str(name).lower(): name for name in names}
     close = get_close_matches(str(text).lower(), known, n=1)
-    return f" Did you mean {known[close[0]]!r}?" if close else ""
+    if not close:
+        return ""
+    name = known[close[0]]
+    if str(name) == str(text):
+        return f" Did you mean {name!r}, of type {type(name).__name__}?"
+    return f" Did you mean {str(name)!r}?"
 
 
 @contextmanager

@@ -19,7 +19,7 @@ BAD_FILES = {
     "": "'data.csv' cannot be read as CSV: it is empty",
     "a,b,y\n1,2,only\n2,1,only\n": "one class only ('only')",
     "a,b,y\n1,2,no\n2,1,\n3,4,yes\n": "Column 'y', the target, is missing in 1 of 3 rows",
-    "a,b,y\n1,,no\n2,1,yes\n3,4,yes\n": "column 'b' has 1 missing values",
+    "a,b,y\n1,,no\n2,1,yes\n3,4,yes\n": "column 'b' has 1 missing value",
     "a,a,y\n1,2,no\n2,1,yes\n": "two columns named 'a'",
     "a,b,y\n": "'data.csv' has no rows, only the names of columns",
 }
@@ -43,7 +43,7 @@ BAD_OPTIONS = {
     (*FIT, "--model", "gaussian(shape=1)"): "Unknown argument of model 'gaussian': 'shape'",
     (*FIT, "--model", "__import__('os')"): "The model \"__import__('os')\" cannot be read",
     (*FIT, "--model", "gaussian(open('/etc/passwd'))"): "cannot be read",
-    (*FIT, "--model", "gaussian", "--prior", "1"): "Unknown argument of model 'gaussian': 'prior'",
+    (*FIT, "--model", "gaussian", "--prior", "1"): "The model 'gaussian' takes no --prior. Leave it out, or choose",
     (*FIT, "--model", "naive-bayes", "--missing", "drop"): "naive-bayes reads categories and missing values by itself",
     (*FIT, "--model", "logistic(prior=1)", "--prior", "2"): "'prior' is given twice",
     (*FIT, "--basis", "fourier(3)"): "Unknown basis 'fourier'. Known: 'kernel', 'polynomial'",
@@ -142,9 +142,9 @@ def test_a_damaged_model_file_is_refused(run: Any, fitted: Path, damage: str) ->
 def test_broken_lines_of_json_and_standard_input_have_their_number(run: Any) -> None:
     Path("data.jsonl").write_text('{"a": 1, "y": "no"}\n{"a": 2, "y": \n')
     check(run("fit", "data.jsonl", "-t", "y", "-o", "m.odds"), "line 2 is not valid JSON")
-    check(run("fit", "-", "-t", "y", "-o", "m.odds", stdin=b"a,y\n1,no\n2\n"), "line 3 has 1 fields")
+    check(run("fit", "-", "-t", "y", "-o", "m.odds", stdin=b"a,y\n1,no\n2\n"), "line 3 has 1 field")
     assert run("fit", "iris", "-t", "species", "--model", "gaussian", "-o", "iris.odds").code == 0
-    check(run("predict", "iris.odds", "-", "-o", "p.csv", stdin=b"a,y\n1,no\n2\n"), "line 3 has 1 fields")
+    check(run("predict", "iris.odds", "-", "-o", "p.csv", stdin=b"a,y\n1,no\n2\n"), "line 3 has 1 field")
 
 
 def test_bytes_that_are_no_text_are_refused(run: Any) -> None:

@@ -26,6 +26,7 @@ def test_exercise_states_its_text_data_and_question_but_no_hint_unless_asked(run
 def test_answers_are_judged_part_by_part(run: Any) -> None:
     assert run("check", "21", "2.77", "0", "-1").out == "E: right\ng: right\n"
     wrong = run("check", "21", "0.693", "0", "-1")
+    assert "x: not right. Hint: add the difference" in run("check", "12", "2.5").out
     assert wrong.code == 1 and "E: not right. That is the mean over the rows" in wrong.out and "g: right" in wrong.out
     found = json.loads(run("check", "1", "8", "2", "--json").out)
     assert (found["right"], found["parts"]["right"]) == (False, [True, False])

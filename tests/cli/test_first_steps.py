@@ -55,7 +55,7 @@ SUSPECT = {
     "an id": (IDS, "'x y' has 60 different values in 60 rows: it is an ID"),
     "a number called an id": ([str(1000 + 7 * i) for i in range(N)], "Exclude it with --ignore 'x id'"),
     "day or month first": ([f"{1 + i % 12:02}/{1 + i % 7:02}/2024" for i in range(N)], "day and month are ambiguous"),
-    "a dash for a gap": (["-" if i == 7 else str(20 + i % 30) for i in range(N)], "looks like numbers: '-' is none"),
+    "a dash for a gap": (["-" if i == 7 else str(20 + i % 30) for i in range(N)], "numbers: '-' is not a number, so"),
     "two spellings": ([("Red", "red", "blue")[i % 3] for i in range(N)], "has 'Red' and 'red' as two levels"),
 }
 INNOCENT = {

@@ -1,6 +1,9 @@
 """Tables as spreadsheets write them, from the command line: what is recognised is said, and holds for later files."""
 
+import bz2
+import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +112,8 @@ def test_errors_give_the_line_of_the_file(run: Any) -> None:
     rows = "".join(f'{i},"{i}\n{i}",{"ab"[i % 3 == 0]}\n\n' for i in range(30))
     Path("t.csv").write_text(f"x,n,y\n{rows},,a\n")
     fit = ("fit", "t.csv", "-t", "y", "--ignore", "n", "--prior", 1, "-o", "m.odds")
-    assert "has 1 missing values (NaN), the first in line 92" in run(*fit).err
-    assert "has 1 missing values (NaN), the first in line 92" in run(*fit, "--memory", "100MB").err
+    assert "has 1 missing value (NaN), the first in line 92" in run(*fit).err
+    assert "has 1 missing value (NaN), the first in line 92" in run(*fit, "--memory", "100MB").err
     assert run(*fit, "--missing", "drop").code == 0
     assert "first in line 92" in run("predict", "m.odds", "t.csv").err
     Path("t.csv").write_text("x,y\n1,a\n2,\n3,b\n4,a\n")
@@ -221,3 +224,232 @@ def test_decimal_points_that_were_asked_for_leave_commas_text(run: Any, how: tup
     ended = run("fit", "t.csv", "-t", "sold", "--prior", 1, "--decimal", ".", *how, "-o", "m.odds")
     assert ended.code == 0 and "'size' holds text" in ended.err and "'size' as numbers" not in ended.err
     assert len(oddsmith.load("m.odds").design_.get_feature_names_out()) == len(set(SIZE.tolist())) - 1
+
+
+@pytest.mark.parametrize("model", ["logistic", "probit", "least-squares"])
+def test_standardize_takes_sparse_levels_in_pieces(run: Any, model: str) -> None:
+    """A column with a new level in every row makes the rows of the basis sparse."""
+    rows = "".join(f"{x:.2f},C-{i:04},{sold}\n" for i, (x, sold) in enumerate(zip(SIZE, SOLD, strict=True)))
+    Path("t.csv").write_text("size,customer,sold\n" + rows)
+    fit = ("fit", "t.csv", "-t", "sold", "--model", model, "--basis", "standardize", "--prior", 1)
+    assert run(*fit, "-o", "whole.odds").code == 0
+    assert run(*fit, "-o", "pieces.odds", "--memory", "100MB").code == 0
+    whole, pieces = oddsmith.load("whole.odds"), oddsmith.load("pieces.odds")
+    np.testing.assert_allclose(pieces.coef_, whole.coef_, atol=1e-6)
+
+
+TEXTS = {
+    "two decimal signs": (
+        [f"{x:.2f}".replace(".", ".,"[i % 2]) for i, x in enumerate(SIZE)],
+        "'{0}' and '{1}' are not",
+    ),
+    "some percent signs": ([f"{x:.1f}{'%' * (i % 2)}" for i, x in enumerate(SIZE)], "'{0}' and '{1}' are not written"),
+    "short years": (
+        [f"{1 + i % 28:02}.{1 + i % 12:02}.{10 + i % 15}" for i in range(N)],
+        "but the years have two digits",
+    ),
+    "a word for a date": ([f"2024-01-{1 + i % 28:02}" if i else "soon" for i in range(N)], "but 'soon' does not."),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_text_that_is_not_recognised_is_named_once_with_the_reason(run: Any, case: str) -> None:
+    texts, reason = TEXTS[case]
+    csv.write_csv(pa.table({"size": SIZE, "x": texts, "sold": SOLD}), "t.csv")
+    said = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").err
+    assert reason.format(*texts) in said and said.count("Column 'x'") == 1
+
+
+def test_times_in_utc_are_dates(run: Any) -> None:
+    days = [f"2024-{1 + i % 12:02}-{1 + i % 28:02} 07:30:00" for i in range(N)]
+    expected = None
+    for zone in ("Z", " UTC", " GMT"):
+        csv.write_csv(pa.table({"since": [day + zone for day in days], "sold": SOLD}), "t.csv")
+        ended = run("fit", "t.csv", "-t", "sold", "--basis", "standardize", "-o", "m.odds")
+        assert (ended.code, "Warning" in ended.err) == (0, False)
+        assert run("predict", "m.odds", "t.csv", "-o", "p.parquet").code == 0
+        found = parquet.read_table("p.parquet")["p_ja"].to_numpy()
+        expected = found if expected is None else expected
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_utf_16_needs_no_byte_order_mark(run: Any, encoding: str, how: tuple[str, ...]) -> None:
+    Path("t.csv").write_bytes(EXPORT.encode(encoding))
+    ended = run(*FIT, *how)
+    assert ended.code == 0 and f"Recognised {encoding.upper()} text" in ended.err
+    assert oddsmith.load("m.odds").design_.get_feature_names_out().tolist() == ["Größe", "Umsatz", "Ort[Ulm]", "Tag"]
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_rows_without_a_label_are_dropped_by_every_command_that_reads_labels(run: Any, how: tuple[str, ...]) -> None:
+    rows = [f"{x:.2f},{'' if i % 9 == 4 else sold}\n" for i, (x, sold) in enumerate(zip(SIZE, SOLD, strict=True))]
+    Path("t.csv").write_text("size,sold\n" + "".join(rows))
+    Path("labelled.csv").write_text("size,sold\n" + "".join(row for row in rows if not row.endswith(",\n")))
+    assert run("fit", "t.csv", "-t", "sold", "--unlabelled", "drop", *how, "-o", "m.odds").code == 0
+    commands: list[tuple[str, ...]] = [("evaluate", "m.odds", "t.csv", "-t", "sold", *how)]
+    if not how:
+        commands += [("compare", "t.csv", "-t", "sold", "--models", "logistic", "--cv", "2")]
+        commands += [("path", "t.csv", "-t", "sold", "-n", "3")]
+        commands += [("report", "m.odds", "t.csv", "-t", "sold", "-o", "r.html")]
+    for command in commands:
+        said = run(*command)
+        assert said.code == 1 and "in line 6" in said.err and "with --unlabelled drop" in said.err
+        found = run(*command, "--unlabelled", "drop")
+        expected = run(*(word.replace("t.csv", "labelled.csv") for word in command))
+        assert found.code == expected.code == 0
+        if command[0] in ("evaluate", "path"):
+            assert found.out == expected.out.replace("labelled.csv", "t.csv")
+        assert "Unknown unlabelled 'guess'" in run(*command, "--unlabelled", "guess").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_lines_count_the_rows_that_are_dropped(run: Any, how: tuple[str, ...]) -> None:
+    rows = "".join(f"{i},\n" for i in range(10)) + "".join(f"{i // 2 % 5},{'ab'[i % 2]}\n" for i in range(20)) + ",b\n"
+    Path("t.csv").write_text("x,y\n" + rows)
+    said = run("fit", "t.csv", "-t", "y", "--prior", 1, "--unlabelled", "drop", *how, "-o", "m.odds").err
+    assert "has 1 missing value (NaN), the first in line 32" in said and "bytes" not in said
+
+
+FIRST_LINES = {
+    "a title": ("Customers,,\n\nsize,n,sold\n", "2 columns without a name. The first line must hold the names"),
+    "empty columns": ("size,sold,,\n", "2 columns without a name"),
+    "a comment": ("# exported today\nsize,n,sold\n", "the header has 1 (# exported today). Delete titles above"),
+    "no header": ("", "There is no column 'sold' for --target. The first line must hold the names of the columns"),
+}
+
+
+@pytest.mark.parametrize("case", FIRST_LINES)
+def test_a_first_line_that_does_not_name_the_columns_is_explained(run: Any, case: str) -> None:
+    line, reason = FIRST_LINES[case]
+    rest = ",," if case == "empty columns" else ""
+    Path("t.csv").write_text(
+        line + "".join(f"{x:.2f},{'' if rest else '5,'}{sold}{rest}\n" for x, sold in zip(SIZE, SOLD, strict=True))
+    )
+    assert reason in run("fit", "t.csv", "-t", "sold", "-o", "m.odds").err
+
+
+def test_an_empty_column_is_named_with_the_option_that_excludes_it(run: Any) -> None:
+    rows = "".join(f"{x:.2f},,{sold}\n" for x, sold in zip(SIZE, SOLD, strict=True))
+    Path("t.csv").write_text("size,my notes,sold\n" + rows)
+    fit = ("fit", "t.csv", "-t", "sold", "-o", "m.odds")
+    for policy in ((), ("--missing", "indicator")):
+        said = run(*fit, *policy).err
+        assert "'my notes' is missing in " in said and "Leave it out (--ignore 'my notes')." in said
+    assert run(*fit, "--ignore", "my notes").code == 0
+
+
+def test_yes_and_no_in_several_ways_are_named(run: Any) -> None:
+    ways = [("0", "no", "FALSE", "f")[i % 4] if i % 3 else ("1", "yes", "TRUE", "t")[i % 4] for i in range(N)]
+    Path("t.csv").write_text("member,sold\n" + "".join(f"{way},{sold}\n" for way, sold in zip(ways, SOLD, strict=True)))
+    said = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").err
+    assert "Column 'member' has 'no' and 'FALSE' as two levels. If they are the same, use one spelling." in said
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_a_line_that_names_the_delimiter_to_excel_is_read(run: Any, mark: str, how: tuple[str, ...]) -> None:
+    Path("t.csv").write_text(EXPORT, encoding="utf-8")
+    assert run(*FIT, *how).code == 0
+    assert run("predict", "m.odds", "t.csv", "-o", "expected.parquet").code == 0
+    Path("t.csv").write_text(f"{mark}sep=;\r\n{EXPORT}", encoding="utf-8")
+    assert run(*FIT, *how).code == 0
+    assert run("predict", "m.odds", "t.csv", *how, "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet").equals(parquet.read_table("expected.parquet"))
+    Path("t.csv").write_text(f"{mark}sep=;\r\n{EXPORT}1;x;Ulm;01.01.2024;ja\n", encoding="utf-8")
+    assert f"holds 'x' in line {N + 3}" in run("predict", "m.odds", "t.csv", *how, "-o", "p.parquet").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_compressed_files_and_pages_named_csv_are_refused_by_name(run: Any, how: tuple[str, ...]) -> None:
+    for pack, name in ((gzip.compress, "gz"), (bz2.compress, "bz2")):
+        Path("t.csv").write_bytes(pack(EXPORT.encode()))
+        assert f"'t.csv' is compressed, not a CSV. Add .{name} to its name, or unpack it." in run(*FIT, *how).err
+        Path(f"t.csv.{name}").write_bytes(pack(EXPORT.encode()))
+        assert run("fit", f"t.csv.{name}", *FIT[2:], *how).code == 0
+    Path("t.csv").write_text("\n<HTML><table><tr><td>a</td></tr></table></HTML>")
+    assert "'t.csv' is a page of HTML or XML, not a CSV. Open it in a spreadsheet" in run(*FIT, *how).err
+
+
+@pytest.mark.parametrize("text", ['"=""{}"""', "'{}", "{} kg", "{}k"])
+def test_numbers_in_the_wrapping_of_a_spreadsheet_or_with_a_unit_are_named(run: Any, text: str) -> None:
+    rows = "".join(f"{text.format(20 + i % 40)},{sold}\n" for i, sold in enumerate(SOLD))
+    Path("t.csv").write_text("age,sold\n" + rows)
+    said = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds").err
+    assert "Column 'age' holds text, though most of it looks like numbers" in said and "is not a number" in said
+
+
+def test_json_of_two_types_names_the_column(run: Any) -> None:
+    Path("t.jsonl").write_text('{"a": 1, "y": "no"}\n{"a": "2", "y": "yes"}\n')
+    said = run("fit", "t.jsonl", "-t", "y", "-o", "m.odds").err
+    assert "column 'a' holds a number in one line and a string in another" in said
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_string_views_are_text(run: Any, how: tuple[str, ...]) -> None:
+    """As polars writes them into Arrow files, alone and as the categories of a dictionary."""
+    views = pa.array([("Ulm", "Trier")[i % 2] for i in range(N)], pa.string_view())
+    codes = pa.array([i % 3 for i in range(N)], pa.int32())
+    coded = pa.DictionaryArray.from_arrays(codes, pa.array(["a", "b", "c"], pa.string_view()))
+    price = pa.array([f"${x:,.2f}" if i else None for i, x in enumerate(PRICE)], pa.string_view())
+    table = pa.table({"price": price, "town": views, "kind": coded, "sold": pa.array(SOLD.tolist(), pa.string_view())})
+    with pa.OSFile("t.arrow", "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    fit = ("fit", "t.arrow", "-t", "sold", "--basis", "standardize", "--prior", 1, "--missing", "drop")
+    assert run(*fit, *how, "-o", "m.odds").code == 0
+    names = oddsmith.load("m.odds").design_.get_feature_names_out().tolist()
+    assert names == ["price", "town[Ulm]", "kind[b]", "kind[c]"]
+    assert "has 1 missing value" in run("evaluate", "m.odds", "t.arrow", "-t", "sold", *how).err
+    table = table.slice(1)
+    with pa.OSFile("t.arrow", "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    assert run("evaluate", "m.odds", "t.arrow", "-t", "sold", *how).code == 0
+    assert how or run("report", "m.odds", "t.arrow", "-t", "sold", "-o", "r.html").code == 0
+
+
+def test_the_index_of_pandas_is_no_column(run: Any) -> None:
+    table = pa.table({"size": SIZE, "__index_level_0__": [f"r{i}" for i in range(N)], "sold": SOLD})
+    parquet.write_table(table, "t.parquet")
+    for how in ((), ("--memory", "100MB")):
+        assert run("fit", "t.parquet", "-t", "sold", *how, "-o", "m.odds").code == 0
+        assert oddsmith.load("m.odds").feature_names_in_.tolist() == ["size"]
+
+
+def test_one_json_array_is_explained(run: Any) -> None:
+    Path("t.json").write_text('[{"a": 1, "y": "no"},\n {"a": 2, "y": "yes"}]')
+    assert "it is one array, but every row needs a line" in run("fit", "t.json", "-t", "y", "-o", "m.odds").err
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_an_empty_table_and_one_column_are_explained(run: Any, how: tuple[str, ...]) -> None:
+    Path("t.csv").write_text("size,sold\n")
+    assert "'t.csv' has no rows" in run("fit", "t.csv", "-t", "sold", *how, "-o", "m.odds").err
+    Path("t.csv").write_text("size:sold\n" + "1:a\n2:b\n" * 30)
+    assert "another sign than commas, pass --delimiter." in run("fit", "t.csv", "-t", "sold", *how, "-o", "m.odds").err
+    assert run("fit", "t.csv", "-t", "sold", "--prior", 1, "--delimiter", ":", *how, "-o", "m.odds").code == 0
+
+
+def test_very_wide_tables_take_time_in_proportion(run: Any) -> None:
+    """3,000 columns: the types of all columns were listed again for each column, and all names compared with all."""
+    X = np.random.default_rng(0).normal(size=(60, 3000)).round(2)
+    table = pa.table({**{f"v{j}": X[:, j] for j in range(3000)}, "y": np.where(X[:, 0] > 0, "a", "b")})
+    csv.write_csv(table, "t.csv")
+    began = time.process_time()
+    fit = ("fit", "t.csv", "-t", "y", "--prior", 1, "--basis", "standardize", "--memory", "100MB", "-o", "m.odds")
+    assert run(*fit).code == 0
+    assert "3000 columns; a formula of more than 1000" in run("export", "sql", "m.odds", "--table", "t").err
+    assert time.process_time() - began < 30, "it took minutes"
+
+
+@pytest.mark.parametrize("negative", ["({:.2f})", "−{:.2f}"])
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_negative_numbers_of_bookkeepers_and_typesetters_are_numbers(
+    run: Any, negative: str, how: tuple[str, ...]
+) -> None:
+    gain = np.where(np.arange(N) % 3 == 0, -SIZE, SIZE)
+    texts = [f"{x:.2f}" if x > 0 else negative.format(-x) for x in gain]
+    csv.write_csv(pa.table({"gain": texts, "sold": SOLD}), "t.csv")
+    ended = run("fit", "t.csv", "-t", "sold", "--basis", "standardize", *how, "-o", "m.odds")
+    assert ended.code == 0 and "Recognised 'gain' as numbers" in ended.err
+    np.testing.assert_allclose(oddsmith.load("m.odds").basis_.steps[0].mean_, [gain.mean()])

@@ -146,7 +146,7 @@ def test_missing_values_in_whole_number_columns_are_seen() -> None:
     ):
         rows = read_rows(BaseEstimator(), table, reset=True)
         assert np.isnan(rows[:, 0]).tolist() == [False, True, False]
-        with pytest.raises(InvalidInputError, match=r"column 'n' has 1 missing values .*, the first in row 1"):
+        with pytest.raises(InvalidInputError, match=r"column 'n' has 1 missing value .*, the first in row 1"):
             check_finite(rows, np.array(["n"]))
 
 
@@ -235,11 +235,11 @@ MODELS = [LogisticRegression(1.0), GaussianClassifier(), FisherDiscriminant(), O
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_masked_values_are_missing(model: Any) -> None:
     masked = np.ma.masked_array(ROWS, mask=np.arange(80).reshape(40, 2) == 9)
-    with pytest.raises(InvalidInputError, match=r"column 1 has 1 missing values .* row 4"):
+    with pytest.raises(InvalidInputError, match=r"column 1 has 1 missing value .* row 4"):
         model.fit(masked, SIDES)
     with pytest.raises(InvalidInputError, match=r"y contains .* row 3"):
         model.fit(ROWS, np.ma.masked_array(SIDES, mask=np.arange(40) == 3))
-    with pytest.raises(InvalidInputError, match="column 1 has 1 missing values"):
+    with pytest.raises(InvalidInputError, match="column 1 has 1 missing value"):
         model.fit(ROWS, SIDES).predict(masked)
     unmasked = model.fit(np.ma.masked_array(ROWS), SIDES).predict(ROWS)  # nothing is masked
     assert unmasked.tolist() == model.fit(ROWS, SIDES).predict(ROWS).tolist()

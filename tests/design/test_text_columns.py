@@ -120,7 +120,7 @@ def test_decimal_commas_of_the_fit_hold_for_later_tables_and_break_with_a_line(t
 
 def test_a_column_that_breaks_off_behind_the_sample_stays_text() -> None:
     table = pandas.DataFrame({"x": [*TEXT["price"], *["$5.00"] * 2000, "free"], "y": [*Y, *["no"] * 2000, "yes"]})
-    with pytest.warns(LevelsWarning, match="most of it looks like numbers: 'free' is none"):
+    with pytest.warns(LevelsWarning, match="most of it looks like numbers: 'free' is not a number"):
         model = LogisticRegression(1.0).fit(table, y="y")
     assert not hasattr(model, "text_formats_")
 
@@ -204,7 +204,7 @@ def test_point_is_a_decimal_sign_unless_it_groups_digits_of_money(texts: list[st
 @pytest.mark.parametrize("stray", ["-", "unknown"])
 def test_few_texts_among_numbers_are_named(library: str, stray: str) -> None:
     table = TABLES[library]({"age": [stray if i == 7 else str(20 + i % 40) for i in range(N)], "y": Y.tolist()})
-    with pytest.warns(LevelsWarning, match=f"most of it looks like numbers: '{stray}' is none, so each of the 41"):
+    with pytest.warns(LevelsWarning, match=f"looks like numbers: '{stray}' is not a number, so each of the 41"):
         LogisticRegression(1.0).fit(table, "y")
 
 
@@ -219,7 +219,7 @@ def test_numbers_as_text_and_codes_with_letters_stay_levels() -> None:
 def test_file_with_a_text_among_numbers_is_named(tmp_path: Path) -> None:
     rows = "".join(f"{y},{'n.b.' if i == 200 else 20 + i % 40}\n" for i, y in enumerate(Y))
     (tmp_path / "a.csv").write_text("y,age\n" + rows)
-    with pytest.warns(LevelsWarning, match=r"'n\.b\.' is none"):
+    with pytest.warns(LevelsWarning, match=r"'n\.b\.' is not a number"):
         LogisticRegression(1.0).fit(str(tmp_path / "a.csv"), y="y")
 
 

@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -448,3 +449,22 @@ def test_an_exact_zero_counts_as_in_the_log_loss() -> None:
     logit = np.log(raised / (1 - raised))
     expected = Theirs(C=np.inf, tol=1e-10, max_iter=1000).fit(logit[:, None] / 10, t).coef_.item() / 10
     assert found.calibration_slope == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_missing_labels_are_named_or_dropped(gap: Any) -> None:
+    """The error named a class that the model knows."""
+    x = np.linspace(-2.0, 2.0, 40)
+    y = np.where(np.arange(40) % 3 == 0, "no", "yes").astype(object)
+    model = LogisticRegression(1.0).fit(x[:, None], y.astype(str))
+    y[7] = gap
+    for score in (evaluate, LogisticRegression.score):
+        with pytest.raises(InvalidInputError, match=r"y contains missing values .*the first in row 7; every row needs"):
+            score(model, x[:, None], y)
+    named = LogisticRegression(1.0).fit(pa.table({"x": x, "y": np.where(y == "no", "no", "yes")}), "y")
+    table = pa.table({"x": x, "y": [None if label is gap else label for label in y]})
+    found = evaluate(named, table, "y", unlabelled="drop")
+    expected = evaluate(named, table.filter(table["y"].is_valid()), "y")
+    assert found.n_rows == 39 and found.log_loss == expected.log_loss
+    with pytest.raises(UnknownNameError, match="Unknown unlabelled 'guess'"):
+        evaluate(named, table, "y", unlabelled="guess")

@@ -69,6 +69,22 @@ def test_answers_equal_the_model(name: str, with_data: bool) -> None:
         assert turned["decision"] == change["decision"] != answer["decision"]
 
 
+@pytest.mark.parametrize(
+    "type_", [pa.date32(), pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.timestamp("us", "Europe/Berlin")], ids=str
+)
+def test_dates_are_days(type_: pa.DataType) -> None:
+    hours = np.arange(80) * 24 * 40 + (0 if type_ == pa.date32() else 7)
+    since = pa.array(hours.astype("datetime64[h]").astype("datetime64[us]")).cast(type_)
+    table = pa.table({"since": since, "y": np.where(np.arange(80) % 7 < 1 + np.arange(80) // 20, "no", "yes")})
+    model = LogisticRegression(1.0, basis=Standardize()).fit(table, "y")
+    explorer = Explorer.of(model, "dates", table, NO_COSTS)
+    values = explorer.answer_data(Fields({"index": 30}))["values"]
+    assert values == {"since": hours[30] / 24}
+    answer = plain(explorer.answer_row(Fields({"values": values})))
+    found = [part["probability"] for part in answer["probabilities"]]
+    assert model.predict_proba(table.slice(30, 1))[0].tolist() == pytest.approx(found, abs=1e-12)
+
+
 def test_contributions_are_those_of_the_weights() -> None:
     cancer = load_dataset("breast_cancer")
     few = cancer.select(["diagnosis", "mean_radius", "mean_texture"])

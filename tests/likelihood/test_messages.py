@@ -327,11 +327,11 @@ def table(rows: np.ndarray, names: list[str]) -> Any:
 
 
 REFUSED_DATA: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "NaN": ({"X": at(X, (7, 1), np.nan)}, InvalidInputError, "column 1 has 1 missing values.*row 7"),
+    "NaN": ({"X": at(X, (7, 1), np.nan)}, InvalidInputError, "column 1 has 1 missing value.*row 7"),
     "NaN in a table": (
         {"X": table(at(X, (7, 1), np.nan), ["age", "dose", "sex"])},
         InvalidInputError,
-        "column 'dose' has 1 missing values.*row 7",
+        "column 'dose' has 1 missing value.*row 7",
     ),
     "infinity": ({"X": at(X, ([3, 5], [2, 2]), np.inf)}, InvalidInputError, "column 2 has 2 infinite.*row 3"),
     "minus infinity": ({"X": at(X, (0, 0), -np.inf)}, InvalidInputError, "column 0 has 1 infinite.*row 0"),

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
@@ -104,3 +105,19 @@ def test_search_over_a_foreign_parameter_says_what_it_is() -> None:
     search = GridSearchCV(LogisticRegression(), {"C": [1.0, 2.0]}, cv=2, error_score="raise")
     with pytest.raises(ValueError, match=r"C=1\.0 is prior=1\.0"):
         search.fit(np.arange(8.0)[:, None], [0, 1] * 4)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("newton-cholesky", "newton"), ("newton-cg", "truncated-newton"), ("saga", "auto")]
+)
+def test_a_solver_of_scikit_learn_is_translated(theirs: str, ours: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"'{theirs}' is scikit-learn's; here it is solver='{ours}'"):
+        LogisticRegression(solver=theirs).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+
+
+def test_a_name_of_another_type_or_case_is_suggested() -> None:
+    model = LogisticRegression(1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    with pytest.raises(InvalidInputError, match="Did you mean 0, of type int"):
+        model.decide([[0.0]], {"0": {"go": 1, "stay": 0}, "1": {"go": 0, "stay": 9}})
+    with pytest.raises(InvalidInputError, match=r"There is no column 'Y'\. Did you mean 'y'"):
+        LogisticRegression().fit(pa.table({"x": [0.0, 1.0], "y": [0, 1]}), "Y")

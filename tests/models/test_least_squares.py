@@ -265,7 +265,7 @@ def test_refusals_say_what_to_do():
         LeastSquaresClassifier(threads=0).fit(X, y)
     hole = X.copy()
     hole[4, 2] = np.nan
-    with pytest.raises(InvalidInputError, match=r"column 2 has 1 missing values \(NaN\), the first in row 4"):
+    with pytest.raises(InvalidInputError, match=r"column 2 has 1 missing value \(NaN\), the first in row 4"):
         LeastSquaresClassifier().fit(hole, y)
     with pytest.raises(InvalidInputError, match="column 2 has 1 missing"):
         LeastSquaresClassifier().fit(sparse.csr_array(hole), y)

@@ -337,8 +337,8 @@ def named(X: np.ndarray) -> pandas.DataFrame:
         ("poisson", -1.0, r"'col1' has negative values, the first in row 3 \(-1\)"),
         ("poisson", 1.5, r"'col1' has values that are not whole numbers, the first in row 3 \(1.5\)"),
         ("multinomial", -2.0, r"'col1' has negative values, the first in row 3 \(-2\)"),
-        ("gaussian", np.inf, r"'col1' has 1 infinite values, the first in row 3"),
-        ("poisson", np.inf, r"'col1' has 1 infinite values, the first in row 3"),
+        ("gaussian", np.inf, r"'col1' has 1 infinite value, the first in row 3"),
+        ("poisson", np.inf, r"'col1' has 1 infinite value, the first in row 3"),
     ],
 )
 def test_values_outside_a_family_are_refused_by_name_in_fitting_and_prediction(family, value, said) -> None:

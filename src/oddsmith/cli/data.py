@@ -160,6 +160,10 @@ def check_column(names: Collection[str], name: str, what: str) -> None:
         hint = did_you_mean(name, names)
         if "," in name and {part.strip() for part in name.split(",")} <= set(names):
             hint = f" Give {what} again for each column."
+        if sum(other[:1].isdigit() for other in names) > 1:
+            hint += " The first line must hold the names of the columns."
+        if len(names) == 1:
+            hint += " If fields are separated by another sign than commas, pass --delimiter."
         raise InvalidInputError(
             f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
         )

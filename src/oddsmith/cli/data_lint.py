@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
 MANY = 20  # Maximum distinct numbers of a target, and rows below which numbers may all differ by chance.
 DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*")
+SHORT_YEAR = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1\d{2}\b.*")
 ID_NAME = re.compile(
     r"(?i)(unnamed.*|index|id|.*[_ .-]id|row_?(names?|num(ber)?s?|id)?|no|nr|key|uuid|guid)|.*[a-z](ID|Id)"
 )
+TRUTH = {
+    **dict.fromkeys(("1", "yes", "y", "true", "t", "on"), "yes"),
+    **dict.fromkeys(("0", "no", "n", "false", "f", "off"), "no"),
+}
 COUNTED = 100  # Rows from which consecutive integers count as row numbers.
 SAMPLE = 1000  # Rows of a numeric column that are checked before all of them.
 
@@ -68,13 +73,16 @@ def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, ty
     dates = [text for text in texts if DATE.fullmatch(text)]
     if 2 * len(dates) > len(texts):
         return (
-            f"Column {name!r} holds text that looks like dates, such as {dates[0]!r}, but not all of it does, or day "
-            f"and month are ambiguous. So each of the {len(texts)} values gets its own weight. Write all of them "
-            "as 2026-01-31 to get one weight for the time."
+            f"Column {name!r} holds text that looks like dates, such as {dates[0]!r}, but {_not_dates(texts, dates)}. "
+            f"So each of the {len(texts)} values gets its own weight. Write all of them as 2026-01-31 to get one "
+            "weight for the time."
         ), OddsmithWarning
+    bare = _bare(texts)
     others = sorted(not_numbers(texts))
+    if len(others) == len(texts) > FEW_LEVELS and not not_numbers(bare):
+        return describe_numbers(name, len(texts), f"{others[0]!r} is not a number"), LevelsWarning
     if len(texts) > FEW_LEVELS and 2 * len(others) < len(texts):
-        odd = f"{others[0]!r} is none" if others else "they are not written in the same way"
+        odd = f"{others[0]!r} is not a number" if others else _unlike_numbers(texts)
         return describe_numbers(name, len(texts), odd), LevelsWarning
     alike = _alike(texts) if len(texts) <= SAMPLE else None
     if alike is not None:
@@ -83,6 +91,42 @@ def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, ty
             OddsmithWarning,
         )
     return describe_ids(name, len(texts), rows) or None, LevelsWarning
+
+
+def _bare(texts: list[str]) -> list[str]:
+    """Return texts without the signs that a spreadsheet puts before a number, and without a unit that all have.
+
+    >>> _bare(['="26"', '="9"']), _bare(["12.5 kg", "9 kg"]), _bare(["5 kg", "7 m"])
+    (['26', '9'], ['12.5', '9'], ['5 kg', '7 m'])
+    """
+    ends = {re.sub(r"^.*\d", "", text.strip()) for text in texts}
+    unit = ends.pop() if len(ends) == 1 else ""
+    return [text.strip().removesuffix(unit).lstrip("='\"") for text in texts]
+
+
+def _not_dates(texts: list[str], dates: list[str]) -> str:
+    """Return why a column of dates in text is not one.
+
+    >>> _not_dates(["1.2.24", "3.4.25"], ["1.2.24", "3.4.25"])
+    'the years have two digits'
+    """
+    other = next((text for text in texts if text not in dates), None)
+    if other is not None:
+        return f"{other!r} does not"
+    if all(map(SHORT_YEAR.fullmatch, dates)):
+        return "the years have two digits"
+    return "they are not written in the same way, or day and month are ambiguous"
+
+
+def _unlike_numbers(texts: list[str]) -> str:
+    """Return which two numbers show that a column of them has no format.
+
+    >>> _unlike_numbers(["1.5", "2.25", "3,75"])
+    "'1.5' and '3,75' are not written in the same way"
+    """
+    marks = {re.sub(r"[\d\s+-]", "", text): text for text in reversed(texts)}
+    shown = [marks[mark] for mark in sorted(marks, key=lambda mark: (not mark, texts.index(marks[mark])))]
+    return f"{' and '.join(map(repr, shown[:2])) if shown[1:] else 'they'} are not written in the same way"
 
 
 def _check_numbers(name: str, column: pa.ChunkedArray) -> str | None:
@@ -103,10 +147,16 @@ def _check_numbers(name: str, column: pa.ChunkedArray) -> str | None:
 
 
 def _alike(labels: list[str]) -> tuple[str, str] | None:
-    """Return two texts that differ in case or in the spaces around them only."""
+    """Return two texts that differ in case or in the spaces around them only, or are two ways to write yes or no.
+
+    >>> _alike(["red", "blue", "Red "]), _alike(["1", "no", "0"]), _alike(["yes", "no"])
+    (('red', 'Red '), ('no', '0'), None)
+    """
     seen: dict[str, str] = {}
-    for label in labels:
-        first = seen.setdefault(label.strip().casefold(), label)
+    folded = [label.strip().casefold() for label in labels]
+    meanings = TRUTH if TRUTH.keys() >= set(folded) else {}
+    for label, text in zip(labels, folded, strict=True):
+        first = seen.setdefault(meanings.get(text, text), label)
         if first != label:
             return first, label
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,8 +14,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from oddsmith.design.text_columns import attach
+from oddsmith.engines.arrow_matrix import without_views
 from oddsmith.engines.files import formats as csv_formats
 from oddsmith.engines.files.dialect import Recoded, TextDialect, read_chunks
+from oddsmith.engines.files.parts import INDEX
 from oddsmith.engines.files.paths import InputFile
 from oddsmith.engines.files.text import HEAD, TextTable, read_bytes
 from oddsmith.engines.text_formats import TextFormat, find_format
@@ -82,7 +85,7 @@ def batches(
         if kind == "csv":
             yield from _csv_batches(file, name, types, wanted, dialect)
         else:
-            yield from readers[kind](file, types, wanted)
+            yield from map(_plain, readers[kind](file, types, wanted))
 
 
 def _open_csv(
@@ -126,6 +129,12 @@ def _csv_batches(
         yield batch
     if batch is None:
         yield table.convert(b"", table.start_line, names, fixed)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without string views, and without the index of pandas, which is no column."""
+    index = [name for name in table.column_names if name.startswith(INDEX)]
+    return without_views(table.drop_columns(index) if index else table)
 
 
 def _parquet_batches(file: File, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
@@ -215,6 +224,9 @@ def _explain(file: File, kind: str, why: str) -> str:
         return "it is empty."
     if "UTF8" in why or "utf-8" in why:
         return "it holds text that is not UTF-8. Pass --encoding latin-1, or save it in UTF-8."
+    if changed := re.match(r"JSON parse error: Column\(/(.*)\) changed from (\w+) to (\w+)", why):
+        name, one, other = changed.groups()
+        return f"column {name!r} holds a {one} in one line and a {other} in another. Write all of them in the same way."
     found = _broken_json_line(file) if kind == "jsonl" and isinstance(file, str | bytes) else ""
     return found or f"{why.rstrip('.')}."
 
@@ -222,9 +234,14 @@ def _explain(file: File, kind: str, why: str) -> str:
 def _broken_json_line(file: str | bytes) -> str:
     with io.BufferedReader(_open_stream(file)) as lines:
         for number, line in enumerate(lines, 1):
+            if number == 1 and line.lstrip(b"\xef\xbb\xbf \t").startswith(b"["):
+                return (
+                    'it is one array, but every row needs a line of its own, such as {"age": 19, "smoke": true}. '
+                    "In pandas, table.to_json(path, orient='records', lines=True) writes that; so does jq -c '.[]'."
+                )
             try:
                 if line.strip() and not isinstance(json.loads(line), dict):
-                    return f"line {number} is not an object such as {{'age': 19, 'smoke': true}}."
+                    return f'line {number} is not an object such as {{"age": 19, "smoke": true}}.'
             except ValueError as error:
                 return f"line {number} is not valid JSON ({error}). Correct that line."
     return ""

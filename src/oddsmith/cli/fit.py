@@ -87,6 +87,7 @@ def compare(
     by: Annotated[str, typer.Option(help="Score that decides: log_loss, brier or error.")] = "log_loss",
     missing: options.Missing = None,
     unseen: options.Unseen = None,
+    unlabelled: options.Unlabelled = None,
     ignore: options.Ignore = None,
     output: Annotated[str | None, options.output("Fit the best to all rows, and write it to this file.")] = None,
     seed: options.Seed = 0,
@@ -103,7 +104,7 @@ def compare(
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.data_lint import check_columns
     from oddsmith.cli.model_spec import candidate_specs, fit_command, make_splits
-    from oddsmith.cli.table_fit import ColumnRoles
+    from oddsmith.cli.table_fit import ColumnRoles, drops_unlabelled, with_target
     from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation import comparison
@@ -112,6 +113,8 @@ def compare(
     opened = open_data(data, TextDialect(encoding, delimiter, decimal))
     with terminal.spinner(f"reading {data}"):
         table = ColumnRoles(target, ignore=ignore).read(opened)
+        with opened.locating():
+            table, _ = with_target(table, target, drop=drops_unlabelled(unlabelled, missing))
     policies = {"missing": missing, "unseen": unseen}
     if missing == "drop":  # before the folds, so that every model sees the same rows
         table, policies["missing"] = table.drop_null(), None
@@ -127,6 +130,7 @@ def compare(
     if result.best is not None:
         winner = specs[result.best]
         further = ["--missing", "drop"] if missing == "drop" and winner.takes_design else []
+        further += ["--unlabelled", "drop"] if unlabelled == "drop" and winner.takes_design else []
         further = [*(word for name in ignore or [] for word in ("--ignore", name)), *further]
         line = fit_command(data, target, winner, further, output or "model.odds")
         if output is not None:

@@ -55,6 +55,8 @@ _UNSEEN = "Levels that did not occur in the fit: error (default), or reference (
 Unseen = Annotated[str | None, option(_UNSEEN)]
 _UNLABELLED = "Rows without a label: error (default), or drop (leave them out, as --missing drop also does)."
 Unlabelled = Annotated[str | None, option(_UNLABELLED)]
+_UNLABELLED_ROWS = "Rows without a label: error (default), or drop (leave them out)."
+UnlabelledRows = Annotated[str | None, option(_UNLABELLED_ROWS)]
 _IGNORE = "A column to exclude, such as an ID; repeat the option for more columns."
 Ignore = Annotated[list[str] | None, option(_IGNORE, "--ignore", metavar="COLUMN")]
 _TABLE = (

@@ -66,6 +66,9 @@ def note(text: str) -> None:
 
 
 IN_PYTHON = {
+    r"Drop these rows first, such as table\.dropna\(.*\) in pandas; for tables, design=Design\(unlabelled='drop'\) "
+    "leaves them out": "Drop these rows with --unlabelled drop",
+    r"(Drop these rows first), such as table\.dropna\(.*\) in pandas": r"\1",
     r"(?:design=)?(?:oddsmith\.)?Design\((missing|unseen|unlabelled)='(\w+)'\)": r"--\1 \2",
     r"\b(missing|unseen)='(\w+)'": r"--\1 \2",
     r"prior=JeffreysPrior\(\)": "--prior jeffreys",
@@ -77,7 +80,8 @@ IN_PYTHON = {
     r"^y holds (?=one class|[\d,]+ classes)": "The target holds ",
     r"^This classifier requires y to be passed.*": "There is no target. Name it with --target, or in --formula.",
     r"^Found array with 0 feature\(s\).*": "No columns are left to fit with: --ignore leaves out all but the target.",
-    r"^(Columns? .*\b[Ll]eave (?:it|them|that column) out\b)": r"\1 (--ignore)",
+    r"\b([Cc]olumn ('.*?'|\".*?\") .*\b[Ll]eave (?:it|that column) out\b)(?! \()": r"\1 (--ignore \2)",
+    r"^(Columns .*\b[Ll]eave them out\b)": r"\1 (--ignore)",
     r"\bleave these columns out\b": "leave these columns out (--ignore)",
     r"\bLeave out the columns that they come from\b": "Leave out the columns that they come from (--ignore)",
     r"\bin row (\d+)\b": r"in row \1 (counted from 0)",
@@ -158,14 +162,21 @@ def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[list[str]]:
-    """Print warnings raised inside immediately, each once, and collect them; reports on reading data are notes."""
-    from oddsmith.errors import FormatWarning, OddsmithWarning
+    """Print warnings raised inside immediately, each once, and collect them; reports on reading data are notes.
+
+    A column that was named for how its text is written is not named again for the levels that follow from that.
+    """
+    from oddsmith.errors import FormatWarning, LevelsWarning, OddsmithWarning
 
     texts: list[str] = []
 
+    def is_known(text: str, category: type[Warning]) -> bool:
+        name = re.match(r"Column ('.*?'|\".*?\") has ", text) if issubclass(category, LevelsWarning) else None
+        return text in texts or (name is not None and any(t.startswith(f"Column {name[1]} holds text") for t in texts))
+
     def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
         text = as_options(str(message))
-        if issubclass(category, OddsmithWarning) and text not in texts:
+        if issubclass(category, OddsmithWarning) and not is_known(text, category):
             texts.append(text)
             print_message("Note" if issubclass(category, FormatWarning) else "Warning", text)
 

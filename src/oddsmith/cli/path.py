@@ -31,6 +31,7 @@ def path(
     weights: options.Weights = None,
     missing: options.Missing = None,
     unseen: options.Unseen = None,
+    unlabelled: options.Unlabelled = None,
     ignore: options.Ignore = None,
     output: Annotated[str | None, options.output("Write a table: scales, criteria, weights.")] = None,
     plot: Annotated[str | None, options.option("Write a figure: .png, .svg or .pdf.", metavar="FILE")] = None,
@@ -48,7 +49,7 @@ def path(
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.data_lint import check_columns
     from oddsmith.cli.model_spec import ModelSpec
-    from oddsmith.cli.table_fit import ColumnRoles
+    from oddsmith.cli.table_fit import ColumnRoles, drops_unlabelled, with_target
     from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation.regularization_path import regularization_path
@@ -64,9 +65,12 @@ def path(
         columns = ColumnRoles(target, weights, ignore)
         table = columns.read(opened)
         check_columns(table, target, data)
+        with opened.locating():
+            table, rows = with_target(table, target, drop=drops_unlabelled(unlabelled, missing))
         table, given = columns.split_weights(table)
         update(f"fitting {n} scales to {table.num_rows:,} rows")
-        found = regularization_path(table, target, n=n, prior=model.prior, cv=cv, model=model, seed=seed, **given)
+        with opened.locating(rows):
+            found = regularization_path(table, target, n=n, prior=model.prior, cv=cv, model=model, seed=seed, **given)
     if output is not None:
         _write(found, output)
     if plot is not None:

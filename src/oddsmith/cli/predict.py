@@ -116,6 +116,7 @@ def evaluate(
     bins: Annotated[int, typer.Option(help="Bins of the calibration scores.")] = 10,
     level: options.Level = 0.95,
     seed: options.Seed = 0,
+    unlabelled: options.UnlabelledRows = None,
     memory: options.Memory = None,
     cache: options.Cache = None,
     encoding: options.Encoding = None,
@@ -129,6 +130,7 @@ def evaluate(
     """
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.table_fit import drops_unlabelled, with_target
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
     from oddsmith.decision.actions import REJECT
     from oddsmith.engines.files.dialect import TextDialect
@@ -141,14 +143,16 @@ def evaluate(
         pieces = opened.pieces(memory=memory, cache=cache)
         if pieces is not None:
             check_column(pieces.columns, target, "--target")
-            result = scoring.evaluate(fitted, pieces, target, **settings)
+            result = scoring.evaluate(fitted, pieces, target, unlabelled=unlabelled or "error", **settings)
         else:
             with spinner(f"reading {opened.name}") as update:
                 table = opened.table(expected_types(fitted))
                 check_column(table.column_names, target, "--target")
                 update(f"evaluating {table.num_rows:,} rows")
+                table, kept = with_target(table, target, drop=drops_unlabelled(unlabelled), other="")
                 rows = model_inputs(fitted, table, repr(opened.name))
-                result = scoring.evaluate(fitted, rows, table[target].to_numpy(), **settings)
+                with opened.locating(kept):
+                    result = scoring.evaluate(fitted, rows, table[target].to_numpy(), **settings)
         _warn_weighted(fitted)
     if as_json:
         scores = {name: vars(score) for name, score in result.scores.items()}

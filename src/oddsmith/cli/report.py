@@ -77,6 +77,7 @@ def report(
     offset: Annotated[str | None, options.option(OFFSET, metavar="COLUMN")] = None,
     level: options.Level = 0.95,
     seed: options.Seed = 0,
+    unlabelled: options.UnlabelledRows = None,
     encoding: options.Encoding = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
@@ -88,6 +89,7 @@ def report(
     """
     from oddsmith.cli.data import check_column, check_output, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.table_fit import drops_unlabelled, with_target
     from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
     from oddsmith.engines.files.dialect import TextDialect
 
@@ -102,6 +104,7 @@ def report(
             check_column(table.column_names, name, option)
         for name in by or []:
             check_column(table.column_names, name, "--by")
+        table, kept = with_target(table, target, drop=drops_unlabelled(unlabelled), other="")
         update(f"describing {table.num_rows:,} rows")
         columns = table.drop_columns(list(named.values())) if columns_of(fitted) is None else table
         rows, labels = model_inputs(fitted, columns, repr(data)), table[target].to_numpy()
@@ -110,7 +113,8 @@ def report(
         how = read_costs(loss, reject, fitted.classes_) | {"title": heading, "level": level, "seed": seed}
         how |= {"author": author, "purpose": purpose, "period": period, "by": {name: table[name] for name in by or []}}
         how |= {"model_path": model, "data_path": opened.files}
-        fitted.report(rows, labels, output, sample_weight=s, offset=o, **how)
+        with opened.locating(kept):
+            fitted.report(rows, labels, output, sample_weight=s, offset=o, **how)
     if as_json:
         print_json({"file": output, "rows": table.num_rows, "bytes": Path(output).stat().st_size, "warnings": texts})
     else:

@@ -75,7 +75,7 @@ def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | No
     signature = inspect.signature(kind)
     for key in {**named, **(defaults or {})}:
         if key not in signature.parameters:
-            raise _unknown_argument(kind, registry.kind, name, key, named)
+            raise _unknown_argument(registry, name, key, named)
     try:
         bound = signature.bind_partial(*arguments, **named).arguments
     except TypeError as error:
@@ -91,13 +91,17 @@ def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | No
     return kind(*arguments, **named, **(defaults or {}))
 
 
-def _unknown_argument(kind: type[Any], what: str, name: str, key: str, named: dict[str, Any]) -> Exception:
+def _unknown_argument(registry: Registry[type[Any]], name: str, key: str, named: dict[str, Any]) -> Exception:
     """Return the error for an argument that a class does not have; one of another library says what it is here."""
     from oddsmith.models.foreign_parameters import is_foreign, translate
 
-    known = list(inspect.signature(kind).parameters)
-    if what == "model" and key in named and is_foreign(key):
-        return InvalidInputError(translate(kind, key, named[key], known))
+    what, known = registry.kind, list(inspect.signature(registry[name]).parameters)
+    if key not in named:  # an option
+        takers = [other for other, kind in registry.items() if key in inspect.signature(kind).parameters]
+        takes = f"a {what} that takes it: {', '.join(takers)}"
+        return InvalidInputError(f"The {what} {name!r} takes no --{key}. Leave it out, or choose {takes}.")
+    if what == "model" and is_foreign(key):
+        return InvalidInputError(translate(registry[name], key, named[key], known))
     return UnknownNameError(f"argument of {what} {name!r}:", key, known)
 
 

@@ -14,7 +14,7 @@ from oddsmith.cli.output import spinner
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.text import TypeInferenceError
 from oddsmith.engines.scan import Wrapped
-from oddsmith.errors import InvalidInputError, NeedsMemoryError
+from oddsmith.errors import InvalidInputError, NeedsMemoryError, UnknownNameError
 from oddsmith.models.base import Classifier
 from oddsmith.persistence.model_file import provenance
 
@@ -73,7 +73,7 @@ def fit_table(
     pieces = data.pieces(**how) if report is None else None
     if pieces is not None:
         try:
-            n_rows = _fit_pieces(estimator, pieces, columns, how["resume"])
+            n_rows = _fit_pieces(estimator, pieces, columns, data.name, how["resume"])
             estimator.save(output)
             return n_rows
         except NeedsMemoryError:
@@ -82,9 +82,9 @@ def fit_table(
     return _fit_whole(estimator, data, columns, spec, output, report)
 
 
-def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, resume: str | None) -> int:
+def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, name: str, resume: str | None) -> int:
     kept = columns.kept(list(pieces.columns))
-    check_columns(_head(pieces.choose(kept)), columns.target, "The file")
+    check_columns(_head(pieces.choose(kept)), columns.target, name)
     try:
         weights = {} if columns.weights is None else {"sample_weight": columns.weights}
         estimator.fit(pieces.choose(kept) if columns.ignore else pieces, columns.target, **weights)
@@ -114,7 +114,7 @@ def _fit_whole(
         table = columns.read(data)
         check_columns(table, target, data.name, spec.formula)
         with data.locating():
-            table, rows = _with_target(table, target, drop="drop" in (spec.missing, spec.unlabelled))
+            table, rows = with_target(table, target, drop=drops_unlabelled(spec.unlabelled, spec.missing))
         update(f"fitting {spec.model} to {table.num_rows:,} rows")
         table, given = columns.split_weights(table)
         with data.locating(rows):
@@ -126,17 +126,28 @@ def _fit_whole(
     return int(table.num_rows)
 
 
-def _with_target(table: pa.Table, target: str | None, *, drop: bool) -> tuple[pa.Table, list[int] | None]:
-    """Return the rows that have a class, and their numbers if some are dropped; refuse others without that policy."""
+def drops_unlabelled(unlabelled: str | None, missing: str | None = None) -> bool:
+    """Whether options say that rows without a class are dropped."""
+    if unlabelled not in (None, "error", "drop"):
+        raise UnknownNameError("unlabelled", unlabelled, ["error", "drop"])
+    return "drop" in (missing, unlabelled)
+
+
+def with_target(
+    table: pa.Table, target: str | None, *, drop: bool, other: str = "--missing drop"
+) -> tuple[pa.Table, list[int] | None]:
+    """Return the rows that have a class, and their numbers if some are dropped; refuse others without that policy.
+
+    ``other`` is an option of the command that drops these rows, too.
+    """
     if target is None or not table[target].null_count:
         return table, None
     there, count = table[target].is_valid(), table[target].null_count
     if not drop:
-        first = there.index(False).as_py()
+        first, more = there.index(False).as_py(), other and f", or (with every row that has a missing value) {other}"
         raise InvalidInputError(
             f"Column {target!r}, the target, is missing in {count} of {table.num_rows} rows, the first in row {first}. "
-            "Drop these rows with --unlabelled drop, or (with every row that has a missing value) --missing drop. "
-            "A query can select rows: 'shop.db::SELECT * FROM orders WHERE late IS NOT NULL'.",
+            f"Drop these rows with --unlabelled drop{more}.",
             row=first,
         )
     return table.filter(there), there.combine_chunks().to_numpy(zero_copy_only=False).nonzero()[0].tolist()

@@ -267,7 +267,9 @@ def _summarise(parts: Wrapped, roles: Roles, design: Design | None, draw: bool, 
     params = DataSummaryParams(roles=roles, design=design, share=share, most=most, seed=seed)
     summary: DataSummary = parts.engine.fold(DataSummary, PartedSource(parts), params)  # type: ignore[type-var]
     if not summary.n_rows:
-        raise InvalidInputError("The data has 0 rows (of complete values): found array with 0 sample(s).")
+        raise InvalidInputError(
+            "There are no rows to fit to: the data is empty, or every row has a missing value (0 sample(s) are left)."
+        )
     return summary
 
 

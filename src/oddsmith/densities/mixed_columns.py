@@ -366,7 +366,7 @@ def _categorical(sums: _FamilySums) -> families.CategoricalColumns:
     sums.check_seen(np.column_stack([count.sum(axis=1) for count in counts]))
     if 0 in sizes:
         name = sums.folded.plan.name(sums.columns[sizes.index(0)])
-        raise InvalidInputError(f"Column {name!r} is missing in every row. Leave it out.")
+        raise InvalidInputError(f"Column {name!r} is missing in every row of the fit. Leave it out.")
     smoothed = [count + sums.alpha for count in counts]
     return families.CategoricalColumns(sums.columns, tuple(n / n.sum(axis=1, keepdims=True) for n in smoothed))
 

@@ -102,9 +102,10 @@ def infinite_error(rows: RowMatrix, names: npt.NDArray[Any] | list[str]) -> Inva
         return overflow_error(rows, names)
     column = int(cells[0, 1])
     inside = cells[cells[:, 1] == column, 0]
+    count = f"{len(inside)} infinite value{'s' * (len(inside) > 1)}"
     return InvalidInputError(
-        f"Input X contains infinity (inf): column {str(names[column])!r} has {len(inside)} infinite values, the first "
-        f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values.",
+        f"Input X contains infinity (inf): column {str(names[column])!r} has {count}, the first in row "
+        f"{int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values.",
         row=int(inside.min()),
     )
 

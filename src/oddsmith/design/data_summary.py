@@ -89,8 +89,7 @@ class Roles:
         table = as_table(piece.rows) if design is not None and design.drops_unlabelled else None
         if table is None or self.y is None or self.y not in table.columns:
             return piece
-        missing = table[self.y].is_null().to_numpy()
-        return replace(piece, rows=table[np.flatnonzero(~missing)].to_native()) if missing.any() else piece
+        return drop_unlabelled(piece, self.y)
 
     def numbers(self, piece: Piece, role: str) -> Array | None:
         """Return weights or offsets as an array."""
@@ -110,6 +109,17 @@ class Roles:
         return labels[kept] if kept is not None and isinstance(labels, nw.Series) else take_rows(labels, kept)
 
 
+def drop_unlabelled(piece: Piece, y: str) -> Piece:
+    """Return the rows of a table whose column ``y`` has a label, each at its place in the file."""
+    table = as_table(piece.rows)
+    missing = None if table is None or y not in table.columns else table[y].is_null().to_numpy()
+    if table is None or missing is None or not missing.any():
+        return piece
+    kept, place = np.flatnonzero(~missing), piece.place
+    at = None if place is None else lambda row: place(int(kept[row]))
+    return replace(piece, rows=table[kept].to_native(), place=at)
+
+
 @contextmanager
 def locate_errors(piece: Piece) -> Iterator[None]:
     """Add to an error the name of the piece that it comes from."""
@@ -119,9 +129,10 @@ def locate_errors(piece: Piece) -> Iterator[None]:
         if not piece.name or str(error).startswith(piece.name):
             raise
         kind = InvalidTypeError if isinstance(error, InvalidTypeError) else InvalidInputError
+        name = piece.name
         if isinstance(error, InvalidInputError) and error.row is not None and piece.place is not None:
-            error = error.at(piece.place(error.row))
-        raise kind(f"{piece.name}: {error}") from None
+            error, name = error.at(piece.place(error.row)), name.partition(", bytes ")[0]  # the line says where
+        raise kind(f"{name}: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +188,9 @@ class DataSummary:
 
     @classmethod
     def of(cls, piece: Piece, params: DataSummaryParams) -> DataSummary:
+        roles, design = params.roles, params.design
+        piece = roles.labelled(piece, design)
         with locate_errors(piece):
-            roles, design = params.roles, params.design
-            piece = roles.labelled(piece, design)
             rows = roles.rows(piece)
             n = int(rows.shape[0])
             if not n:
@@ -309,8 +320,8 @@ class BlockEncoder:
 
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
+        piece = self.roles.labelled(piece, self.design)
         with locate_errors(piece):
-            piece = self.roles.labelled(piece, self.design)
             table = self.roles.rows(piece)
             n = int(table.shape[0])
             s = some_weights(self.roles.numbers(piece, "weight"), n)

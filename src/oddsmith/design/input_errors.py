@@ -70,26 +70,52 @@ def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError
     inside = where[:, 1] == column
     count, first = int(inside.sum()), int(where[inside, 0].min())
     label = repr(str(names[column])) if names is not None else str(column)
+    if count == rows.shape[0] > 1 and np.isnan(values[inside]).all():
+        return InvalidInputError(f"Input X contains NaN: column {label} is missing in all {count} rows. Leave it out.")
     if np.isnan(values[inside]).any():
-        what, remedy = "missing values (NaN)", "Drop those rows or fill them first; this model fits complete rows."
+        what, remedy = "missing value{} (NaN)", "Drop those rows or fill them first; this model fits complete rows."
         if names is not None:
             remedy += " For tables, design=Design(missing='drop') or Design(missing='indicator') does that."
     else:
-        what, remedy = "infinite values (inf)", "Replace them by finite numbers."
+        what, remedy = "infinite value{} (inf)", "Replace them by finite numbers."
+    what = what.format("s" * (count > 1))
     return InvalidInputError(
         f"Input X contains NaN or infinity: column {label} has {count} {what}, the first in row {first}. {remedy}",
         row=first,
     )
 
 
-def unlabelled(what: str, missing: npt.NDArray[np.bool_]) -> InvalidInputError:
+def unlabelled(what: str, missing: npt.NDArray[np.bool_], *, in_fit: bool = True) -> InvalidInputError:
     """Return the error for rows without a label."""
     row = int(np.argmax(missing))
+    option = "; for tables, design=Design(unlabelled='drop') leaves them out" if in_fit else ""
     return InvalidInputError(
         f"Input y contains {what}, the first in row {row}; every row needs a class. Drop these rows first, such as "
-        "table.dropna(subset=['y']) in pandas; for tables, design=Design(unlabelled='drop') leaves them out.",
+        f"table.dropna(subset=['y']) in pandas{option}.",
         row=row,
     )
+
+
+def refuse_missing(labels: Labels, *, in_fit: bool = False) -> None:
+    """Refuse labels of which one is None, NaN or the NA of pandas.
+
+    >>> refuse_missing(np.array(["no", None, "yes"], dtype=object))
+    Traceback (most recent call last):
+    ...
+    oddsmith.errors.InvalidInputError: Input y contains missing values (None or NaN), the first in row 1; every row ...
+    """
+    if labels.dtype.kind not in "fO":
+        return
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.array(list(map(_is_missing, labels.tolist())))
+    if missing.any():
+        raise unlabelled("missing values (None or NaN)", missing, in_fit=in_fit)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # neither true nor false
+        return True
 
 
 def unreadable(name: str, type_: object, why: str) -> InvalidInputError:

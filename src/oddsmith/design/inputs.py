@@ -24,13 +24,21 @@ from oddsmith.design.input_errors import (
     negative_weights,
     nonfinite_error,
     nonfinite_numbers,
+    refuse_missing,
     times_error,
     unlabelled,
     unreadable,
     warn_of_classes,
 )
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
+from oddsmith.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    NeedsMemoryError,
+    NotFittedError,
+    as_input_errors,
+    did_you_mean,
+)
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
 from oddsmith.rows import ColumnRows, SplitRows
@@ -123,7 +131,12 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
         twice = [name for name, count in Counter(table.columns).items() if count > 1]
         if twice:
             raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a unique name.")
-        return table
+        if not table.implementation.is_pyarrow():
+            return table
+        from oddsmith.engines.arrow_matrix import without_views
+
+        plain: nw.DataFrame[Any] = nw.from_native(without_views(table.to_native()), eager_only=True)
+        return plain
 
 
 def split_target(X: object, y: object) -> tuple[Any, Any]:
@@ -137,7 +150,8 @@ def split_target(X: object, y: object) -> tuple[Any, Any]:
             "Pass a data frame, or the labels themselves as y."
         )
     if y not in table.columns:
-        raise InvalidInputError(f"There is no column {y!r}. The table has: {', '.join(map(repr, table.columns))}.")
+        hint, names = did_you_mean(y, table.columns), ", ".join(map(repr, table.columns))
+        raise InvalidInputError(f"There is no column {y!r}.{hint} The table has: {names}.")
     return table.drop(y).to_native(), table[y].to_numpy()
 
 
@@ -226,10 +240,12 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
     arrow = arrow_table(table)
     if arrow is not None and dtype == "float64" and (packed := matrix_of(arrow.columns)) is not None:
         return packed.T
-    matrix = np.empty((len(table.columns), len(table)), dtype=dtype)
-    for j, (name, target) in enumerate(zip(table.columns, matrix, strict=True)):
-        if arrow is not None and arrow_kind(arrow.schema.types[j]) == "number" and not arrow.column(j).null_count:
-            copy_numbers(arrow.column(j), target)  # quicker than through a view
+    names = table.columns
+    matrix = np.empty((len(names), len(table)), dtype=dtype)
+    columns = [None] * len(names) if arrow is None else arrow.columns
+    for name, column, target in zip(names, columns, matrix, strict=True):
+        if column is not None and arrow_kind(column.type) == "number" and not column.null_count:
+            copy_numbers(column, target)  # quicker than through a view
         else:
             target[:] = _column_values(table.get_column(name))
     return matrix.T
@@ -351,9 +367,7 @@ def check_labels(y: object, n_rows: int) -> Labels:
 def _one_type(labels: Labels) -> Labels:
     """Return object labels as an array of their common type; refuse missing and mixed ones."""
     values = [v.item() if isinstance(v, np.generic) else v for v in labels.tolist()]
-    missing = np.array(list(map(_is_missing, values)))
-    if missing.any():
-        raise unlabelled("missing values (None or NaN)", missing)
+    refuse_missing(labels, in_fit=True)
     kinds = {type(v) for v in values}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -362,14 +376,6 @@ def _one_type(labels: Labels) -> Labels:
             "Convert them all to one type."
         )
     return np.array(values) if kinds <= {bool, int, bytes, str} else labels
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN or the NA of pandas."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # neither true nor false
-        return True
 
 
 def _are_texts(labels: Labels) -> bool:

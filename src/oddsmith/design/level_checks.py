@@ -43,9 +43,9 @@ def not_numbers(texts: Collection[str]) -> list[str]:
 def describe_numbers(name: str, levels: int, odd: str) -> str:
     """Return the message about a column of text that holds numbers, most of the time.
 
-    >>> describe_numbers("age", 73, "'-' is none")
-    "Column 'age' holds text, though most of it looks like numbers: '-' is none, so each of the 73 values gets its own \
-weight. Leave missing values empty, and write all numbers in the same way."
+    >>> describe_numbers("age", 73, "'-' is not a number")
+    "Column 'age' holds text, though most of it looks like numbers: '-' is not a number, so each of the 73 values gets \
+its own weight. Leave missing values empty, and write all numbers in the same way."
     """
     return (
         f"Column {name!r} holds text, though most of it looks like numbers: {odd}, so each of the {levels:,} values "
@@ -59,7 +59,7 @@ def _describe_strays(name: str, levels: Sequence[object]) -> str:
         return ""
     strays = sorted(not_numbers([str(level) for level in levels]))
     few = 0 < len(strays) <= max(3, len(levels) // 10)
-    return describe_numbers(name, len(levels), f"{strays[0]!r} is none") if few else ""
+    return describe_numbers(name, len(levels), f"{strays[0]!r} is not a number") if few else ""
 
 
 def describe_many(columns: Iterable[tuple[str, int]]) -> str:

@@ -43,9 +43,9 @@ def complete_rows(frame: Frame, *, empty_ok: bool = False) -> Indices | None:
 def missing_error(name: str, frame: Frame, policy: str) -> InvalidInputError:
     """Return the error that says how many values of a column are missing, and what to do under a design's policy."""
     missing = frame.missing(name)
-    first = int(np.argmax(missing))
+    first, count = int(np.argmax(missing)), int(missing.sum())
     return InvalidInputError(
-        f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row {first}, and "
+        f"Column {name!r} has {count} missing value{'s' * (count > 1)} (NaN), the first in row {first}, and "
         f"{MISSING_REMEDIES[policy]}",
         row=first,
     )
@@ -53,4 +53,4 @@ def missing_error(name: str, frame: Frame, policy: str) -> InvalidInputError:
 
 def empty_error(name: str) -> InvalidInputError:
     """Return the error about a column without any value."""
-    return InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
+    return InvalidInputError(f"Column {name!r} is missing in every row of the fit. Leave it out.")

@@ -31,6 +31,24 @@ def copy_numbers(column: pa.ChunkedArray, place: Array) -> None:
         start += len(chunk)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Return a table whose texts are no string views, which Arrow cannot take rows of.
+
+    >>> import pyarrow as pa
+    >>> without_views(pa.table({"a": pa.array(["x"], pa.string_view())})).schema.types
+    [LargeStringType(large_string)]
+    """
+    import pyarrow as pa
+
+    for i, type_ in enumerate(table.schema.types):
+        coded = pa.types.is_dictionary(type_)
+        if pa.types.is_string_view(type_.value_type if coded else type_):
+            text = pa.large_string()
+            plain = pa.dictionary(type_.index_type, text, type_.ordered) if coded else text
+            table = table.set_column(i, table.schema.field(i).with_type(plain), table.column(i).cast(plain))
+    return table
+
+
 class _Rows:
     """Memory of several Arrow arrays; a matrix over it keeps all of them alive."""
 

@@ -48,7 +48,7 @@ TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:
 DIGITS = {"%d": r"(?P<day>\d{1,2})", "%m": r"\d{1,2}", "%Y": r"\d{4}", "%b": "[A-Za-z.]+"}
 _FIELD = re.compile("%[a-zA-Z]")
 ISO = r"^\s*\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
-ZONE = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)"
+ZONE = r" ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)"
 YES_NO = {"yes": "yes", "y": "yes", "no": "no", "n": "no", "on": "on", "off": "off", "true": "true", "false": "false"}
 """Levels that are the same in any case, and their meaning."""
 
@@ -120,7 +120,9 @@ class TextFormat:
             return pc.if_else(same, found, None).cast(pa.timestamp("us"))
         right = pc.match_substring_regex(texts, f"{ISO}{ZONE if self.pattern == 'ISO Z' else ''}\\s*$")
         texts = pc.utf8_trim_whitespace(pc.if_else(right, texts, None))
-        texts = pc.replace_substring_regex(texts, r" ?([Z+-][0-9:]*)$", r"\1") if self.pattern == "ISO Z" else texts
+        if self.pattern == "ISO Z":
+            texts = pc.replace_substring_regex(texts, " ?(?:UTC|GMT)$", "Z")
+            texts = pc.replace_substring_regex(texts, r" ?([Z+-][0-9:]*)$", r"\1")
         try:
             # No more digits than a clock of microseconds has.
             return pc.cast(pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1"), self.type)
@@ -273,7 +275,8 @@ def _find_number(texts: Counter[str], decimal: str | None) -> TextFormat | None:
     if len(ways) != 1:
         return None
     ((sign, thousands),) = ways
-    if not (currency or percent or thousands or sign == ","):
+    marked = any(mark in text for text in texts for mark in "(−")  # Negative numbers that only this format reads.
+    if not (currency or percent or thousands or sign == "," or marked):
         return None  # plain numbers
     other = {",": ".", ".": ","}.get(thousands, ".")
     shown = max(texts, key=lambda text: (sum(text.count(mark) for mark in (thousands, sign) if mark), len(text), text))

@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import column_or_1d
 
 from oddsmith.decision.loss import read_probabilities
+from oddsmith.design.input_errors import refuse_missing
 from oddsmith.design.inputs import split_target
 from oddsmith.design.text_columns import read_formats
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
@@ -114,6 +115,7 @@ def class_codes(y: object, classes: Labels) -> Indices:
         labels = column_or_1d(np.asarray(y))
     if not len(labels):
         raise InvalidInputError("There are no rows.")
+    refuse_missing(labels)
     kinds = {labels.dtype.kind, classes.dtype.kind}
     if "O" not in kinds and len({kind in WORDS for kind in kinds}) > 1:
         raise InvalidTypeError(

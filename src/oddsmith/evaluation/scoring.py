@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from oddsmith.decision.loss import LossLike, RejectLike, read_loss
+from oddsmith.design.inputs import as_table
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
+from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning, UnknownNameError
 from oddsmith.evaluation import bootstrap, sums
 from oddsmith.evaluation.bootstrap import Resampled
 from oddsmith.evaluation.model_output import ModelOutput, read_output
@@ -98,6 +99,7 @@ def evaluate(
     level: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
+    unlabelled: str = "error",
     **how: Any,
 ) -> Evaluation:
     """Score a fitted classifier on rows that it was not fitted to.
@@ -133,6 +135,8 @@ def evaluate(
         Number of bootstrap replicates.
     seed : int
         Random seed of the bootstrap.
+    unlabelled : "error" or "drop"
+        Rows without a label in the column ``y`` of a table: an error, or left out.
     **how
         For files and clusters, as in `scan`: ``memory``, ``progress`` and so on.
 
@@ -175,7 +179,10 @@ def evaluate(
         raise InvalidInputError(f"replicates must be a whole number of at least 100, found {replicates!r}.")
     if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
         raise InvalidInputError(f"seed must be a whole number of at least 0, or None; found {seed!r}.")
-    settings = Settings(loss=loss, reject=reject, bins=int(bins), level=level, replicates=int(replicates), seed=seed)
+    if unlabelled not in ("error", "drop"):
+        raise UnknownNameError("unlabelled", unlabelled, ["error", "drop"])
+    given: dict[str, Any] = {"loss": loss, "reject": reject, "level": level, "seed": seed, "unlabelled": unlabelled}
+    settings = Settings(bins=int(bins), replicates=int(replicates), **given)
     if is_elsewhere(X):
         from oddsmith.evaluation.streamed import evaluate_pieces
 
@@ -184,6 +191,9 @@ def evaluate(
         raise InvalidTypeError(
             f"{', '.join(how)}: works with files and clusters only, but X is in memory. Leave it out."
         )
+    table = as_table(X) if settings.unlabelled == "drop" and isinstance(y, str) else None
+    if table is not None and y in table.columns:
+        X = table.filter(~table[y].is_null()).to_native()
     return measure(read_output(model, X, y), settings, type(model).__name__)
 
 
@@ -197,6 +207,7 @@ class Settings:
     level: float = 0.95
     replicates: int = 2000
     seed: int = 0
+    unlabelled: str = "error"
 
     @property
     def has_costs(self) -> bool:

@@ -20,7 +20,7 @@ from oddsmith.data_access.streamed_prediction import model_inputs, open_pieces, 
 from oddsmith.data_access.training_stream import PassCounter
 from oddsmith.decision.calibration import LinearMap, MapCoordinates, cross_entropy, gradients, moves_by, solve_linear
 from oddsmith.decision.loss import LossMatrix, RejectLike, read_loss
-from oddsmith.design.data_summary import locate_errors
+from oddsmith.design.data_summary import drop_unlabelled, locate_errors
 from oddsmith.design.inputs import as_table
 from oddsmith.design.labels import code_labels
 from oddsmith.engines import PartedSource, Parts, Piece, one_blas_thread
@@ -57,6 +57,7 @@ class PredictionEncoder:
     seed: int
     ranks: bool
     proba: bool
+    drop: bool = False
 
     @property
     def width(self) -> int:
@@ -68,6 +69,7 @@ class PredictionEncoder:
         return Block(as_rows(np.empty((0, self.width))), np.empty(0, dtype=np.int32))
 
     def __call__(self, piece: Piece) -> Block:
+        piece = drop_unlabelled(piece, self.y) if self.drop and self.y is not None else piece
         with locate_errors(piece):
             table = as_table(piece.rows)
             n = int(piece.rows.shape[0]) if table is None else len(table)
@@ -293,6 +295,7 @@ def evaluate_pieces(model: ClassifierLike, X: object, y: object, settings: Setti
         # Elsewhere more than two classes may have values of pairs of them.
         ranks=proba or (provides(model, "decision_function") and (K == 2 or isinstance(model, Classifier))),
         proba=proba,
+        drop=settings.unlabelled == "drop",
     )
     source = PartedSource(Wrapped(parts, PassCounter(parts.engine, progress)), encoder, M=encoder.width, K=K)
     folding = StreamedEvaluation(source, encoder, settings, loss)

@@ -96,6 +96,7 @@ class SqlWriter(FormulaWriter[SqlColumns]):
         self.dialect: Dialect = DIALECTS[dialect]
         self.read: dict[str, str] = {}
         """The columns that the formulas read, and how they are quoted."""
+        self._keys: dict[str, str] = {}
         self.results: dict[str, SqlExpression] = {}
         """What the query gives, by the name of the column."""
         self._steps: list[dict[str, str]] = [{}]
@@ -106,10 +107,10 @@ class SqlWriter(FormulaWriter[SqlColumns]):
 
     def _source(self, name: str) -> str:
         if name not in self.read:
-            same = [other for other in self.read if self.dialect.key(other) == self.dialect.key(name)]
-            if same:
+            same = self._keys.setdefault(self.dialect.key(name), name)
+            if same != name:
                 raise InvalidInputError(
-                    f"Columns {same[0]!r} and {name!r} have the same name in {self.dialect.name}, which "
+                    f"Columns {same!r} and {name!r} have the same name in {self.dialect.name}, which "
                     "ignores case. Rename one of them before the fit."
                 )
             self.read[name] = self.dialect.identifier(name)

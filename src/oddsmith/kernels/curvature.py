@@ -31,7 +31,7 @@ from oddsmith.kernels.native import (
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.losses import row_losses
 from oddsmith.numerics import Array
-from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
+from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, LazyRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
 LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)  # The tasks of the CSR kernel.
@@ -180,7 +180,11 @@ def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
 
 
 def _in_parts(block: Block) -> Block:
-    """Return the block with rows of codes or of columns as the one part of `SplitRows`, as their kernel reads them."""
+    """Return the block with rows of codes or of columns as the one part of `SplitRows`, as their kernel reads them.
+
+    Rows of a basis are computed: only then is it known whether they are sparse.
+    """
+    block = block.concrete() if isinstance(block.Phi, LazyRows) else block
     return replace(block, Phi=SplitRows((block.Phi,))) if isinstance(block.Phi, CodeRows | ColumnRows) else block
 
 

@@ -131,6 +131,12 @@ class Explorer:
         arrays = []
         for column in self.columns:
             kind, values = types.get(column.name), [row[column.name] for row in rows]
+            if column.date:
+                kind = kind.type if isinstance(kind, TextFormat) else kind
+                zone = kind.tz if kind is not None and pa.types.is_timestamp(kind) else None
+                times = pa.array([round(day * 86_400e6) for day in values], pa.int64())
+                arrays.append(times.cast(pa.timestamp("us", zone)))
+                continue
             if isinstance(kind, TextFormat):  # the form has its values, not its text
                 kind = None if kind.kind == "date" else kind.type
             whole = kind is not None and pa.types.is_integer(kind)

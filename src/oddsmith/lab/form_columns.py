@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,15 @@ from oddsmith.models.base import Classifier
 from oddsmith.models.gaussian import GaussianClassifier
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.naive_bayes import NaiveBayes
+from oddsmith.numerics import Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormColumn:
     """A column: a number in a range, or one of some levels; ``default`` is its usual value.
 
-    ``source`` is its name in the data, ``known`` whether its range comes from a fit or from data.
+    ``source`` is its name in the data, ``known`` whether its range comes from a fit or from data. Dates are days since
+    1970-01-01, as in the model.
     """
 
     name: str
@@ -34,6 +36,7 @@ class FormColumn:
     high: float = 10.0
     whole: bool = False
     boolean: bool = False
+    date: bool = False
     known: bool = True
 
     def as_json(self) -> dict[str, Any]:
@@ -59,8 +62,12 @@ class FormColumn:
         """Return a value of the data as the form has it."""
         if value is None or (isinstance(value, float) and np.isnan(value)):
             return None
-        if isinstance(value, date | datetime):
-            raise BadRequestError(f"Column {self.name!r} holds dates ({shown(value)}), which the form does not know.")
+        if isinstance(value, date):
+            if not self.date:
+                raise BadRequestError(
+                    f"Column {self.name!r} holds dates ({shown(value)}), but the model reads numbers."
+                )
+            return float(_days(pa.chunked_array([[value]])).item())
         return str(value) if self.levels else float(value)  # type: ignore[arg-type]
 
     def values(self, count: int, most: int) -> list[Any]:
@@ -98,8 +105,14 @@ def form_columns(model: Classifier, table: pa.Table | None) -> tuple[FormColumn,
         elif name in levels:
             found.append(_levels(name, levels[name], table))
         else:
-            found.append(_number(model, name, name, j, table))
+            column = _number(model, name, name, j, table)
+            found.append(replace(column, date=True) if kinds.get(name) == "date" else column)
     return tuple(found)
+
+
+def _days(column: pa.ChunkedArray) -> Array:
+    """Return dates and times as days since 1970-01-01."""
+    return np.asarray(column.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(), dtype=float) / 86_400e6
 
 
 def _levels(name: str, levels: tuple[str, ...], table: pa.Table | None, boolean: bool = False) -> FormColumn:
@@ -115,7 +128,9 @@ def _levels(name: str, levels: tuple[str, ...], table: pa.Table | None, boolean:
 def _number(model: Classifier, name: str, source: str, j: int, table: pa.Table | None) -> FormColumn:
     if table is not None and source in table.column_names:
         column = table[source]
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        if pa.types.is_temporal(column.type):
+            column = pa.chunked_array([_days(column.drop_null())])
+        elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             column = column.cast(pa.float64())
         values = np.asarray(column.drop_null().to_numpy(), dtype=float)
         values = values[np.isfinite(values)]

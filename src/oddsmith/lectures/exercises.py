@@ -228,7 +228,7 @@ def _check_part(
         wrong = _run(code, namespace)
         if name in wrong and _close(found, np.asarray(wrong[name], dtype=np.float64).ravel()):
             return PartVerdict(name, False, remark)
-    return PartVerdict(name, False, exercise.hint)
+    return PartVerdict(name, False, f"Hint: {exercise.hint}")
 
 
 def _close(found: Array, right: Array) -> bool:

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from oddsmith.data_access.checkpoint import checkpointed
 from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import takes_sparse
+from oddsmith.design.input_errors import refuse_missing
 from oddsmith.design.inputs import restored_on_error, split_target
 from oddsmith.design.text_columns import learned_formats, read_formats
 from oddsmith.engines.scan import is_elsewhere
@@ -131,6 +132,7 @@ class Classifier(ClassifierMixin, Estimator):
             return accuracy(self, X, y, sample_weight)
         X, y = split_target(read_formats(X, learned_formats(self)), y)
         with as_input_errors():
+            refuse_missing(np.asarray(y))
             return float(super().score(X, y, sample_weight))
 
     @streams

@@ -8,7 +8,7 @@ from functools import wraps
 from math import sqrt
 from typing import Any, TypeVar
 
-from oddsmith.errors import InvalidTypeError, did_you_mean
+from oddsmith.errors import InvalidInputError, InvalidTypeError, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,6 +25,26 @@ PRIORS = (
     "prior=1.0 or GaussianPrior(1.0) (ridge), LaplacePrior(1.0) (lasso; with gaussian= the elastic net), or "
     "prior=None, the default, for none."
 )
+
+
+SKLEARN_SOLVERS = {"newton-cholesky": "newton", "newton-cg": "truncated-newton", "liblinear": "auto"} | dict.fromkeys(
+    ("sag", "saga"), "auto"
+)
+
+
+def foreign_solver(name: str) -> InvalidInputError | None:
+    """Return the error for a solver of scikit-learn, None for other names.
+
+    >>> print(foreign_solver("newton-cg"))
+    solver='newton-cg' is scikit-learn's; here it is solver='truncated-newton'. The default, solver='auto', chooses \
+one by the size of the data, and every solver ends at the same optimum.
+    """
+    if name not in SKLEARN_SOLVERS:
+        return None
+    return InvalidInputError(
+        f"solver={name!r} is scikit-learn's; here it is solver={SKLEARN_SOLVERS[name]!r}. The default, solver='auto', "
+        "chooses one by the size of the data, and every solver ends at the same optimum."
+    )
 
 
 def _number(value: object) -> float | None:

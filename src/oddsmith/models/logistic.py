@@ -41,7 +41,7 @@ from oddsmith.links import LINKS, is_bounded
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
 from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
-from oddsmith.models.foreign_parameters import checked_names
+from oddsmith.models.foreign_parameters import checked_names, foreign_solver
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.selection_mixin import SelectionMixin
 from oddsmith.numerics import Array, log_softmax, softmax
@@ -283,7 +283,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def _check_parameters(self) -> None:
         LINKS[self.link]
         if isinstance(self.solver, str) and self.solver != "auto" and self.solver not in SOLVERS:
-            raise errors.UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
+            raise foreign_solver(self.solver) or errors.UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
         if not isinstance(self.solver, str) and not hasattr(self.solver, "minimise"):
             raise errors.InvalidTypeError(f"solver must be a name or a solver, found {self.solver!r}.")
         if not isinstance(self.fit_intercept, bool | np.bool_ | int) or self.fit_intercept not in (0, 1):

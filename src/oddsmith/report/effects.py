@@ -62,9 +62,10 @@ def effects_table(context: ReportContext, found: Summary) -> Markup:
     columns += _effect(found, kept, units, odds, what)
     columns.append(Column.numbers("sd", np.where(numeric, sd, np.nan)))
     columns += _effect(found, kept, np.where(numeric, units * sd, np.nan), odds, f"{what} per sd")
+    of = "the class" if classes is not None else clean(context.model.classes_.tolist()[1])
     text = (
-        "The odds of the class are multiplied by this ratio if the column changes as stated and all others stay the "
-        "same. Ratios for one standard deviation can be compared across columns."
+        f"The odds of {of} are multiplied by this ratio if the column changes as stated and all others stay the same. "
+        "Ratios for one standard deviation can be compared across columns."
         if odds
         else "The linear predictor changes by this much if the column changes as stated and all others stay the same."
     )

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ ROWS = 50
 UTF8 = ("utf-8", "utf-8-sig")
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Encodings by the first bytes of a file."""
+SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*sep=([!-~\t])[\r\n]+", re.IGNORECASE)
+"""A first line that names the delimiter to Excel."""
 WORDS = {"\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
 NAMES = {"cp1252": "Windows-1252 (Latin-1)", "iso8859-1": "Latin-1"}
 
@@ -72,7 +75,9 @@ class TextDialect:
             return self
         encoding = self.encoding or _encoding_of(head, chunks, complete)
         text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
-        return replace(self, encoding=encoding, delimiter=self.delimiter or _delimiter_of(text))
+        excel = SEPARATOR_LINE.match(text)
+        delimiter = self.delimiter or (_delimiter_of(text) if excel is None else excel[1].decode())
+        return replace(self, encoding=encoding, delimiter=delimiter)
 
     def without(self, given: TextDialect) -> TextDialect:
         """Return the detected properties that were not given.
@@ -188,6 +193,10 @@ def _encoding_of(head: bytes | bytearray, chunks: Iterable[bytes], complete: boo
     for mark, encoding in MARKS.items():
         if head.startswith(mark):
             return encoding
+    # The first letters of a header, in UTF-16 without a mark, have a zero byte each.
+    even, odd = bytes(head[:32:2]), bytes(head[1:32:2])
+    if odd and 0 in (*even, *odd) and not (any(even) and any(odd)):
+        return "utf-16-le" if any(even) else "utf-16-be"
     if _is_utf8(head, cut=not complete) and all(_is_utf8(part[_start(part) :]) for part in chunks):
         return "utf-8"
     with suppress(UnicodeDecodeError):

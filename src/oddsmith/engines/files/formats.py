@@ -18,6 +18,8 @@ FORMATS = {
 }
 SIGNATURES = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"SQLite format 3\0": "sqlite"}
 WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # First bytes of Excel and zip files.
+COMPRESSIONS = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst", b"\x04\x22\x4d\x18": "lz4"}
+PAGES = (b"<html", b"<!doc", b"<?xml", b"<table")  # First bytes of what some programs export as a spreadsheet.
 COMPRESSED = ("gz", "bz2", "zst", "lz4")
 DELIMITERS = ("\t", ";", "|")
 
@@ -43,7 +45,14 @@ def format_of(name: str) -> str | None:
 
 
 def check_text(name: str, start: bytes | bytearray) -> None:
-    """Refuse a file that begins like an Excel workbook where text is expected."""
+    """Refuse a file that begins like an Excel workbook, a compressed file or a web page where a CSV is expected."""
+    kind = next((kind for first, kind in COMPRESSIONS.items() if start.startswith(first)), None)
+    if kind is not None and not is_compressed(name):
+        raise InvalidInputError(f"{name!r} is compressed, not a CSV. Add .{kind} to its name, or unpack it.")
+    if bytes(start.strip()).lower().startswith(PAGES):
+        raise InvalidInputError(
+            f"{name!r} is a page of HTML or XML, not a CSV. Open it in a spreadsheet and save it as CSV."
+        )
     if start.startswith(WORKBOOKS):
         raise InvalidInputError(
             f"{name!r} is an Excel workbook or a zip archive, not a CSV. Save the sheet as CSV, or unpack it."
@@ -112,14 +121,14 @@ def describe_bad_line(rows: Iterable[tuple[int, list[str]]], header: list[str]) 
     """Describe the first line whose number of fields differs from the header, if any.
 
     >>> describe_bad_line([(2, ["1"])], ["a", "b"])
-    'line 2 has 1 fields, but the header has 2 (a, b). Correct that line.'
+    'line 2 has 1 field, but the header has 2 (a, b). Correct that line.'
     """
     shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
     for number, row in rows:
         if row and len(row) != len(header):
-            return (
-                f"line {number} has {len(row)} fields, but the header has {len(header)} ({shown}). Correct that line."
-            )
+            found = f"{len(row)} field{'s' * (len(row) > 1)}"
+            remedy = "Correct that line." if len(header) > 1 else "Delete titles above the names of the columns."
+            return f"line {number} has {found}, but the header has {len(header)} ({shown}). {remedy}"
     return ""
 
 

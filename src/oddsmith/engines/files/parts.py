@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from oddsmith import __version__
+from oddsmith.engines.arrow_matrix import without_views
 from oddsmith.engines.files.block_cache import BlockCache, CacheFolder, MemoryBudget
 from oddsmith.engines.files.columnar import ArrowTable, ParquetTable
 from oddsmith.engines.files.dialect import TextDialect
@@ -335,10 +336,11 @@ class FileParts:
         ['fee']
         """
         types = {name: self.schema.field(name).type for name in columns}
-        texts = [name for name, type_ in types.items() if pa.types.is_string(type_) or pa.types.is_large_string(type_)]
+        are_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+        texts = [name for name, type_ in types.items() if any(is_text(type_) for is_text in are_text)]
         if not texts or any(isinstance(file, TextTable) for file in self.files):
             return None
-        return self.choose(texts).head().slice(0, SAMPLED_ROWS)
+        return without_views(self.choose(texts).head().slice(0, SAMPLED_ROWS))
 
     def cut(self, task: Task, tables: Iterable[pa.Table], columns: int = 0) -> Iterator[Piece]:
         """Yield pieces of tables, small enough for the limit of a piece with ``columns`` numbers per row."""

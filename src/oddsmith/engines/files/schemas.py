@@ -58,7 +58,12 @@ def check_unique(names: list[str], where: str) -> None:
     """Refuse a table in which two columns have one name."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"{where} has two columns named {twice!r}. Give every column a unique name.")
+        if twice.strip():
+            raise InvalidInputError(f"{where} has two columns named {twice!r}. Give every column a unique name.")
+        raise InvalidInputError(
+            f"{where} has {names.count(twice)} columns without a name. The first line must hold the names of the "
+            "columns: delete titles above it and empty columns, or name them."
+        )
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from oddsmith.engines.files import formats
-from oddsmith.engines.files.dialect import UTF8, TextDialect, find_decimal, open_text, read_chunks
+from oddsmith.engines.files.dialect import SEPARATOR_LINE, UTF8, TextDialect, find_decimal, open_text, read_chunks
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
@@ -96,6 +96,8 @@ class TextTable(TableFile):
         begin = len(BOM) if head.startswith(BOM) else 0
         while head[begin : begin + 1] in (b"\r", b"\n"):
             begin += 1
+        if excel := SEPARATOR_LINE.match(head):
+            begin = excel.end()
         text = head[begin:] if begin else head
         if not text:
             raise InvalidInputError(f"{file.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
