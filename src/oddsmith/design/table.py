@@ -396,8 +396,8 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _proto(self, factor: Expression) -> tuple[str, Any]:
         """Return a factor before its columns have names: levels of a column, or numbers of an expression."""
-        column = factor.column if self.kinds_.get(factor.column or "") == "category" else None  # x beside C(x): a number
-        category = factor.category or column
+        column = factor.column if self.kinds_.get(factor.column or "") == "category" else None
+        category = factor.category or column  # a number beside its C(x) stays one
         return ("numbers", factor) if category is None else ("levels", category)
 
     def _factor(self, what: str, of: Any, *, full: bool) -> Factor:

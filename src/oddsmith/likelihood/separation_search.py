@@ -149,7 +149,9 @@ def find_free_separation(
     if not (free.any() and isinstance(source, MemorySource)) or source.n_rows * float(free.sum()) > LARGEST_PROGRAM:
         return None
     if source.offset is None:
-        params = HardestRowsParams(coef=fit.coef, intercept=fit.intercept, whitening=problem.whitening, size=1, far=True)
+        params = HardestRowsParams(
+            coef=fit.coef, intercept=fit.intercept, whitening=problem.whitening, size=1, far=True
+        )
         reach = -float(problem.engine.fold(HardestRows, source, params).margin[0])  # type: ignore[type-var]
         share = fit.certificate.gap / (1.0 if source.s is None else float(source.s[source.s > 0].min()))
         if math.sqrt(2.0) * reach < -math.log(len(classes) * share + np.finfo(np.float64).tiny):
