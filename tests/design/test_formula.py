@@ -59,6 +59,17 @@ def test_all_other_columns() -> None:
     assert list(columns("y ~ . - z - f + x:g")) == ["x", "g[v]", "odd name", "x:g[v]"]
 
 
+def test_a_column_beside_its_categories_stays_a_number() -> None:
+    """As in R: ``k + factor(k):x`` is a slope of k and slopes of x within its values."""
+    k, x = np.arange(12) % 3, np.arange(12.0)
+    table = polars.DataFrame({"k": k, "x": x})
+    for formula in ("k + C(k):x", "C(k):x + k"):
+        design = Design(formula).fit(table)
+        assert design.get_feature_names_out().tolist() == ["k", "k[0]:x", "k[1]:x", "k[2]:x"]
+        np.testing.assert_array_equal(design.transform(table), np.column_stack([k, *((k == i) * x for i in range(3))]))
+    assert Design("C(k) + k").fit(table).get_feature_names_out().tolist() == ["k[1]", "k[2]", "k"]
+
+
 def test_spline_is_our_spline() -> None:
     X = np.array(TABLE["x"])[:, None]
     for call, basis in {

@@ -35,7 +35,7 @@ from oddsmith import (
     Standardize,
     load,
 )
-from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, UnknownNameError
+from oddsmith.errors import FormatWarning, InvalidInputError, InvalidTypeError, OddsmithError, UnknownNameError
 from oddsmith.export.sql_dialects import DIALECTS
 from oddsmith.links import LINKS
 from oddsmith.models import MODELS
@@ -537,3 +537,16 @@ def test_what_cannot_be_exported_is_a_sentence() -> None:
             ask()
     assert 'AS "mean_True"' in fit(X, y > 0).to_sql("m", predictive=True)
     assert fit(alike).to_sql(("public", "m"), "postgres").count('"public"."m"') == 1
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, NaiveBayes])
+def test_levels_that_only_the_model_brings_into_one_spelling_are_named(kind: Any) -> None:
+    """``"a "`` is ``"a"`` to the model, and an unseen level to a query."""
+    table = pl.DataFrame({"x": ["a", "a ", "b", "b"] * 10, "n": np.arange(40.0)})
+    with pytest.warns(FormatWarning, match="'x' as levels"):
+        model = kind().fit(table, np.arange(40) % 3 > 0)
+    for export in (lambda: model.to_sql("m"), model.to_onnx):
+        with pytest.warns(FormatWarning, match=r"reads 'x' as levels in one spelling \(no spaces around them\)"):
+            export()
+    plain = kind().fit(table.with_columns(pl.col("x").str.strip_chars()), np.arange(40) % 3 > 0)
+    plain.to_sql("m")  # no warning

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, sparse
 
-from oddsmith import LogisticRegression, detect_separation
+from oddsmith import LaplacePrior, LogisticRegression, detect_separation
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.likelihood import separation as module
 from oddsmith.likelihood.messages import separation_message
@@ -355,3 +355,25 @@ def test_many_quasi_separated_classes_need_no_program_of_all_classes(monkeypatch
         model = LogisticRegression().fit(X, t)
     assert set(solved) == {2}
     assert np.allclose(model.predict_proba(X[:1])[0, :2], 0.5, atol=1e-3)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("how", ["complete", "quasi"])
+@pytest.mark.parametrize("offset", [False, True])
+def test_columns_that_a_laplace_prior_leaves_free_can_separate(K: int, how: str, offset: bool) -> None:
+    """No penalty keeps their weights finite: the gap closes, yet there is no optimum."""
+    rng = np.random.default_rng(3)
+    X, t = rng.normal(size=(60, 4)), np.arange(60) % K
+    if how == "complete":
+        X[:, 1] = t + 0.5 * rng.random(60)
+    else:
+        X[:, 1] = (t == 0) & (rng.random(60) < 0.3)
+    shift = None if not offset else rng.normal(size=60 if K == 2 else (60, K))
+    prior = LaplacePrior(0.1, factors=[1, 0, 1, 1])
+    with pytest.warns(SeparationWarning, match="separated by 'x1'" if how == "quasi" else "'x1'"):
+        model = LogisticRegression(prior).fit(X, t, offset=shift)
+    assert not (model.certificate_.converged or model.certificate_.optimum_exists)
+    for kept in (LaplacePrior(0.1), LaplacePrior(0.1, gaussian=5.0, factors=[1, 0, 1, 1])):
+        assert LogisticRegression(kept).fit(X, t, offset=shift).certificate_.converged
+    free = LogisticRegression(LaplacePrior(0.1, factors=[1, 1, 0, 1])).fit(X, t, offset=shift)
+    assert free.certificate_.converged and free.certificate_.optimum_exists

@@ -396,7 +396,8 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _proto(self, factor: Expression) -> tuple[str, Any]:
         """Return a factor before its columns have names: levels of a column, or numbers of an expression."""
-        category = factor.category or (factor.column if factor.column in self.categories_ else None)
+        column = factor.column if self.kinds_.get(factor.column or "") == "category" else None
+        category = factor.category or column  # a number beside its C(x) stays one
         return ("numbers", factor) if category is None else ("levels", category)
 
     def _factor(self, what: str, of: Any, *, full: bool) -> Factor:

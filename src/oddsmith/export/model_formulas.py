@@ -5,7 +5,8 @@ A model is a function of its columns, made of a few operations; a `FormulaWriter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -20,7 +21,7 @@ from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities
 from oddsmith.densities.mixed_columns import NaiveDensities
 from oddsmith.design.basis import Basis, Expansion, SelectColumns, Standardize
 from oddsmith.design.table import Design
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import FormatWarning, InvalidInputError, InvalidTypeError, caller_level
 from oddsmith.export.design_formulas import design_columns
 from oddsmith.export.formulas import Columns, FormulaWriter, expand, link_probabilities
 from oddsmith.models.fisher import FisherDiscriminant
@@ -71,10 +72,24 @@ def model_formulas(w: FormulaWriter[Columns], model: object, X: Columns | None =
     """Return the formulas of a fitted model of the columns ``X``; default: those of the table it was fitted to."""
     for kind in type(model).__mro__:
         if kind in _MODELS:
+            _warn_of_spellings(model)
             return _MODELS[kind](w, model, X)
     raise InvalidTypeError(
         f"{type(model).__name__} cannot be exported: it is not a model of this library, or has no formulas."
     )
+
+
+def _warn_of_spellings(model: object) -> None:
+    """Warn if predictions of the model bring levels into one spelling, which no exported model does."""
+    read = map(str, getattr(model, "feature_names_in_", ()))
+    formats: Mapping[str, Any] = vars(model).get("text_formats_", {})
+    if found := [name for name in read if name in formats and formats[name].kind == "levels"]:
+        warnings.warn(
+            f"The model reads {', '.join(f'{name!r} as {formats[name]}' for name in found[:8])}, its export does not: "
+            "there, a level in another spelling or with spaces around it is unseen. Store the levels in this spelling.",
+            FormatWarning,
+            stacklevel=caller_level(),
+        )
 
 
 def input_columns(w: FormulaWriter[Columns], model: object, X: Columns | None, kept: Indices | None = None) -> Columns:

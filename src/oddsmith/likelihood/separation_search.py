@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -133,6 +134,33 @@ def find_separation(
     verdict = with_alone(verdict, rows, t, classes, terms)
     alone = tuple(name for name in verdict.alone if _separates_all(terms.index(name), rows, t, nearest))
     return replace(verdict, alone=alone)
+
+
+def find_free_separation(
+    problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[Any], terms: list[str]
+) -> Separation | None:
+    """Return how the columns that a Laplace prior leaves free separate the classes, None if they do not.
+
+    Along a separating direction, the probability of some class falls to zero in some row, and the loss of that row by
+    no less. So this probability is at most the gap over the weight of the row: if no row has activations of that size,
+    there is nothing to search. Rows that are not in memory are not searched.
+    """
+    free, source = fit.learned.common[1:] > 0.0, problem.source
+    if not (free.any() and isinstance(source, MemorySource)) or source.n_rows * float(free.sum()) > LARGEST_PROGRAM:
+        return None
+    if source.offset is None:
+        params = HardestRowsParams(
+            coef=fit.coef, intercept=fit.intercept, whitening=problem.whitening, size=1, far=True
+        )
+        reach = -float(problem.engine.fold(HardestRows, source, params).margin[0])  # type: ignore[type-var]
+        share = fit.certificate.gap / (1.0 if source.s is None else float(source.s[source.s > 0].min()))
+        if math.sqrt(2.0) * reach < -math.log(len(classes) * share + np.finfo(np.float64).tiny):
+            return None
+    inside = slice(None) if source.s is None else source.s > 0
+    rows, t = _whitened(source.block(0, source.n_rows).X[inside], problem.whitening)[:, free], source.t[inside]
+    names = [name for name, of in zip(terms, free, strict=True) if of]
+    found = separation(rows, t, classes, names, fit_intercept=problem.intercept)
+    return None if found.kind == "none" else found
 
 
 LIMIT_MARGIN = 15.0  # Margin of the hardest row at which fitted probabilities are those of the limit: e^−15 of it.

@@ -117,8 +117,8 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         `oddsmith.solvers`, such as ``Gradient(step_size=0.1)``. All start from the null model and work on scaled
         columns; `oddsmith.lectures.algorithms` has the plain textbook versions.
     tol : float
-        ``certificate_.converged`` means that the objective is within ``tol`` (relative) of the optimum. Newton's method
-        continues until the weights are within ``tol`` standard errors of it.
+        ``certificate_.converged`` means that the objective is within ``tol`` of the optimum: relative to the objective,
+        absolute if that is below 1. Newton's method continues until the weights are within ``tol`` standard errors.
     max_iter, seed : int
         Maximum number of iterations (epochs for SGD); random seed for SGD, optional.
     warm_start : bool
@@ -328,8 +328,10 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def _solve(self, problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation | None]:
         if problem.laplace is not None:
             from oddsmith.likelihood.laplace_fit import fit_laplace
+            from oddsmith.likelihood.separation_search import find_free_separation
 
-            return fit_laplace(problem), None
+            fit = fit_laplace(problem)
+            return fit, find_free_separation(problem, fit, classes, [str(name) for name in self._names()])
         if problem.jeffreys:
             from oddsmith.likelihood.firth import fit_firth
 
