@@ -8,19 +8,64 @@ has the size of the rest of the model.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
-CHUNK = 1 << 17
+CHUNK = 1 << 15
 """Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBorder:
+    """The block between (L × R) as its numbers that are not zero, level by level, with their columns (CSR).
+
+    >>> B = SparseBorder(np.array([1.0, 2.0]), np.array([1, 0], dtype=np.int32), np.array([0, 1, 2], dtype=np.int32), 2)
+    >>> B.matrix.toarray().tolist()
+    [[0.0, 1.0], [2.0, 0.0]]
+    """
+
+    data: Array
+    indices: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int32]
+    columns: int
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """The block as a matrix of SciPy, with the same arrays."""
+        shape = len(self.indptr) - 1, self.columns
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=shape)
+
+    def __getitem__(self, rows: slice) -> Array:
+        return np.asarray(self.matrix[rows].toarray())
+
+    def __add__(self, other: SparseBorder) -> SparseBorder:
+        return replace(self, data=self.data + other.data)  # both have the same columns
+
+    def __mul__(self, m: float) -> SparseBorder:
+        return replace(self, data=self.data * m)
+
+    def divide(self, r: Array, e: Array) -> None:
+        """Divide rows by ``e`` and columns by ``r``, where the numbers are."""
+        for part in _parts(len(self.data)):
+            self.data[part] /= r[self.indices[part]]
+        if (e != 1.0).any():
+            np.divide(self.data, np.repeat(e, np.diff(self.indptr)), out=self.data)
+
+    def clear(self, columns: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> None:
+        """Set some columns and rows to zero, where the numbers are."""
+        for part in _parts(len(self.data)):
+            self.data[part][columns[self.indices[part]]] = 0.0
+        for row in np.flatnonzero(rows):
+            self.data[self.indptr[row] : self.indptr[row + 1]] = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,7 +81,7 @@ class BorderedDiagonal:
     """
 
     A: Array
-    B: Array
+    B: Array | SparseBorder
     d: Array
     start: int
     floor: float = 0.0
@@ -59,16 +104,27 @@ class BorderedDiagonal:
         """Return the vector with these entries outside and inside the diagonal block."""
         return np.concatenate([rest[: self.start], levels, rest[self.start :]])
 
+    @property
+    def between(self) -> Any:
+        """``B`` as an array or a sparse matrix."""
+        return self.B.matrix if isinstance(self.B, SparseBorder) else self.B
+
+    def add(self, other: BorderedDiagonal) -> None:
+        """Add another matrix of the same form to this one where it is: nobody else may hold it."""
+        for one, two in ((self.A, other.A), (_numbers(self.B), _numbers(other.B)), (self.d, other.d)):
+            np.add(one, two, out=one)
+
     def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
         floor = self.floor + other.floor
-        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d, floor=floor)
+        B: Any = self.B  # both are of one type
+        return replace(self, A=self.A + other.A, B=B + other.B, d=self.d + other.d, floor=floor)
 
     def __mul__(self, m: float) -> BorderedDiagonal:
         return replace(self, A=self.A * m, B=self.B * m, d=self.d * m, floor=self.floor * m)
 
     def __matmul__(self, v: Array) -> Array:
         r, e = self.rest(v), v[self.start : self.stop]
-        return self.join(self.A @ r + self.B.T @ e, self.B @ r + (self.d * e.T).T)
+        return self.join(self.A @ r + self.between.T @ e, self.between @ r + (self.d * e.T).T)
 
     def diagonal(self) -> Array:
         """Return the diagonal."""
@@ -76,15 +132,18 @@ class BorderedDiagonal:
 
     def scaled(self, unit: Array) -> BorderedDiagonal:
         """Return ``H_jk / (unit_j unit_k)``."""
-        return replace(self, B=self.B.copy()).rescaled(unit)
+        return replace(self, B=self.B * 1.0).rescaled(unit)
 
     def rescaled(self, unit: Array) -> BorderedDiagonal:
         """As `scaled`, with the block between scaled where it is: nobody else may hold it."""
         r, e = self.rest(unit), unit[self.start : self.stop]
-        for j in np.flatnonzero(r != 1.0):
-            self.B[:, j] /= r[j]
-        if (e != 1.0).any():
-            np.divide(self.B, e[:, None], out=self.B)
+        if isinstance(self.B, SparseBorder):
+            self.B.divide(r, e)
+        else:
+            for j in np.flatnonzero(r != 1.0):
+                self.B[:, j] /= r[j]
+            if (e != 1.0).any():
+                np.divide(self.B, e[:, None], out=self.B)
         floor = self.floor / float(e.max(initial=1.0)) ** 2
         return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2, floor=floor)
 
@@ -94,12 +153,20 @@ class BorderedDiagonal:
         floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
         return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
 
-    def with_fixed(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
-        """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal."""
+    def fix(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
+        """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal.
+
+        The block between is cleared where it is: nobody else may hold it.
+        """
         r, e = self.rest(fixed), fixed[self.start : self.stop]
-        A, B = np.where(r | r[:, None], 0.0, self.A), np.where(r | e[:, None], 0.0, self.B)
+        A = np.where(r | r[:, None], 0.0, self.A)
         A[r, r] = diagonal
-        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
+        if isinstance(self.B, SparseBorder):
+            self.B.clear(r, e)
+        else:
+            self.B[:, r] = 0.0
+            self.B[e] = 0.0
+        return replace(self, A=A, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
 
     def toarray(self) -> Array:
         """Return the whole matrix."""
@@ -107,8 +174,9 @@ class BorderedDiagonal:
         other = self.rest(np.arange(len(H)))
         inside = np.arange(self.start, self.stop)
         H[np.ix_(other, other)] = self.A
-        H[np.ix_(inside, other)] = self.B
-        H[np.ix_(other, inside)] = self.B.T
+        B = self.B[:]
+        H[np.ix_(inside, other)] = B
+        H[np.ix_(other, inside)] = B.T
         H[inside, inside] = self.d
         return H
 
@@ -123,9 +191,9 @@ class BorderedDiagonal:
         rest = np.zeros((R, len(aside)))
         rest[aside, np.arange(len(aside))] = 1.0
         if len(aside):
-            S = self.A - self.B.T @ factor.G
-            rest -= factor.schur.solve(S[:, aside])
-        return self.join(rest, -factor.G @ rest)
+            own = np.asarray(self.between @ rest) / factor._d[:, None]
+            rest -= factor.schur.solve(self.A[:, aside] - self.between.T @ own)
+        return self.join(rest, -np.asarray(self.between @ rest) / factor._d[:, None])
 
     def joint_statistic(self, levels: Array) -> float:
         """Return Wald's statistic ``vᵀ (V_EE)⁻¹ v`` of the diagonal block's weights v, where ``V = H⁻¹``.
@@ -136,7 +204,7 @@ class BorderedDiagonal:
         >>> H.joint_statistic(np.array([1.0]))
         4.0
         """
-        u = self.B.T @ levels
+        u = self.between.T @ levels
         return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
 
     def factor(self, *, tol: float = 0.0) -> BorderedFactor:
@@ -177,7 +245,7 @@ class BorderedFactor:
     @cached_property
     def G(self) -> Array:
         """``D⁻¹ B``, zero where the diagonal is."""
-        return np.asarray(self.H.B / self._d[:, None])
+        return self.H.B[:] / self._d[:, None]
 
     @cached_property
     def _d(self) -> Array:
@@ -196,8 +264,8 @@ class BorderedFactor:
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
         H, e = self.H, b[self.H.start : self.H.stop]
-        y = self.schur.solve(H.rest(b) - H.B.T @ (e.T / self._d).T)
-        return H.join(y, ((e - H.B @ y).T / self._d).T)
+        y = self.schur.solve(H.rest(b) - H.between.T @ (e.T / self._d).T)
+        return H.join(y, ((e - H.between @ y).T / self._d).T)
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
@@ -250,7 +318,18 @@ class BorderedFactor:
         R = len(self.H.A)
         inverse = self.schur.solve(np.eye(R))
         levels = np.where(self.there, 1.0 / np.where(self.there, self.H.d, 1.0), 0.0)
-        return self.H.join(inverse.diagonal(), levels + ((self.G @ inverse) * self.G).sum(axis=1))
+        for rows in self.H._chunks():
+            G = self.H.B[rows] / self._d[rows, None]
+            levels[rows] += ((G @ inverse) * G).sum(axis=1)
+        return self.H.join(inverse.diagonal(), levels)
+
+
+def _parts(size: int) -> list[slice]:
+    return [slice(i, i + CHUNK) for i in range(0, size, CHUNK)]
+
+
+def _numbers(B: Array | SparseBorder) -> Array:
+    return B.data if isinstance(B, SparseBorder) else B
 
 
 def last_columns(N: Array) -> list[int]:

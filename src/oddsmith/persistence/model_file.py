@@ -15,7 +15,7 @@ from narwhals import Implementation
 
 import oddsmith
 from oddsmith import statistics as _statistics  # noqa: F401
-from oddsmith.bordered import BorderedDiagonal
+from oddsmith.bordered import BorderedDiagonal, SparseBorder
 from oddsmith.data_access.class_views import BinaryView
 from oddsmith.data_access.shards import Shard, ShardParams
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
@@ -69,7 +69,7 @@ from oddsmith.statistics.scores import LeverageParams
 RECORDS = (
     *(Certificate, Trace, Plan, Stage, Selection, Separation),
     *(DeviceQuasiNewton, DeviceSoftmax),
-    *(Expansion, Coordinates, BorderedDiagonal, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
+    *(Expansion, Coordinates, BorderedDiagonal, SparseBorder, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
     *(Folded, Solution, ColumnPlan, NaiveDensities, GaussianDensities),
     *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),
     *(families.MultinomialColumns, families.PoissonColumns),
