@@ -36,8 +36,8 @@ class Block:
     """
 
     Phi: Rows
-    t: npt.NDArray[np.int32]
-    s: npt.NDArray[np.float64] | None = None
+    t: npt.NDArray[np.signedinteger[Any]]
+    s: npt.NDArray[np.float64] | npt.NDArray[np.bool_] | None = None
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
     addresses: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)

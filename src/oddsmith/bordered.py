@@ -26,46 +26,69 @@ VANISHES = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class SparseBorder:
-    """The block between (L × R) as its numbers that are not zero, level by level, with their columns (CSR).
+    """The block between (L × R) where it is not zero: a few whole columns, and some numbers in the others.
 
-    >>> B = SparseBorder(np.array([1.0, 2.0]), np.array([1, 0], dtype=np.int32), np.array([0, 1, 2], dtype=np.int32), 2)
-    >>> B.matrix.toarray().tolist()
-    [[0.0, 1.0], [2.0, 0.0]]
+    ``numbers`` (L × k) are the columns ``places``; ``data``, ``indices`` and ``indptr`` are all others as a CSR matrix.
+
+    >>> indices, indptr = np.array([2, 1], dtype=np.int32), np.array([0, 1, 2], dtype=np.int32)
+    >>> B = SparseBorder(np.array([[1.0], [2.0]]), np.array([0]), np.array([3.0, 4.0]), indices, indptr, 3)
+    >>> B[:].tolist()
+    [[1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]
     """
 
+    numbers: Array
+    places: npt.NDArray[np.intp]
     data: Array
     indices: npt.NDArray[np.int32]
     indptr: npt.NDArray[np.int32]
     columns: int
 
     @cached_property
-    def matrix(self) -> sparse.csr_array:
-        """The block as a matrix of SciPy, with the same arrays."""
+    def _cells(self) -> sparse.csr_array:
         shape = len(self.indptr) - 1, self.columns
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=shape)
 
     def __getitem__(self, rows: slice) -> Array:
-        return np.asarray(self.matrix[rows].toarray())
+        B = np.asarray(self._cells[rows].toarray())
+        B[:, self.places] = self.numbers[rows]
+        return B
 
-    def __add__(self, other: SparseBorder) -> SparseBorder:
-        return replace(self, data=self.data + other.data)  # both have the same columns
+    def __matmul__(self, r: Array) -> Array:
+        return np.asarray(self._cells @ r + self.numbers @ r[self.places])
+
+    def transposed_product(self, e: Array) -> Array:
+        """Return ``Bᵀ e``."""
+        product = np.asarray(self._cells.T @ e)
+        product[self.places] += self.numbers.T @ e
+        return product
+
+    def __add__(self, other: SparseBorder) -> SparseBorder:  # both have the same columns
+        return replace(self, numbers=self.numbers + other.numbers, data=self.data + other.data)
 
     def __mul__(self, m: float) -> SparseBorder:
-        return replace(self, data=self.data * m)
+        return replace(self, numbers=self.numbers * m, data=self.data * m)
+
+    def add(self, other: SparseBorder) -> None:
+        """Add another block with the same columns to this one."""
+        np.add(self.numbers, other.numbers, out=self.numbers)
+        np.add(self.data, other.data, out=self.data)
 
     def divide(self, r: Array, e: Array) -> None:
-        """Divide rows by ``e`` and columns by ``r``, where the numbers are."""
-        for part in _parts(len(self.data)):
-            self.data[part] /= r[self.indices[part]]
+        """Divide the columns by ``r`` and the rows by ``e``."""
+        np.divide(self.numbers, r[self.places], out=self.numbers)
+        others = np.delete(r, self.places)
+        if (others != 1.0).any():
+            np.divide(self.data, r[self.indices], out=self.data)
         if (e != 1.0).any():
+            np.divide(self.numbers, e[:, None], out=self.numbers)
             np.divide(self.data, np.repeat(e, np.diff(self.indptr)), out=self.data)
 
     def clear(self, columns: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> None:
-        """Set some columns and rows to zero, where the numbers are."""
-        for part in _parts(len(self.data)):
-            self.data[part][columns[self.indices[part]]] = 0.0
-        for row in np.flatnonzero(rows):
-            self.data[self.indptr[row] : self.indptr[row + 1]] = 0.0
+        """Set some columns and rows to zero."""
+        self.numbers[:, columns[self.places]] = 0.0
+        self.numbers[rows] = 0.0
+        self.data[columns[self.indices]] = 0.0
+        self.data[np.repeat(rows, np.diff(self.indptr))] = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,15 +127,18 @@ class BorderedDiagonal:
         """Return the vector with these entries outside and inside the diagonal block."""
         return np.concatenate([rest[: self.start], levels, rest[self.start :]])
 
-    @property
-    def between(self) -> Any:
-        """``B`` as an array or a sparse matrix."""
-        return self.B.matrix if isinstance(self.B, SparseBorder) else self.B
+    def transposed_product(self, e: Array) -> Array:
+        """Return ``Bᵀ e``."""
+        return self.B.transposed_product(e) if isinstance(self.B, SparseBorder) else self.B.T @ e
 
     def add(self, other: BorderedDiagonal) -> None:
         """Add another matrix of the same form to this one where it is: nobody else may hold it."""
-        for one, two in ((self.A, other.A), (_numbers(self.B), _numbers(other.B)), (self.d, other.d)):
-            np.add(one, two, out=one)
+        np.add(self.A, other.A, out=self.A)
+        np.add(self.d, other.d, out=self.d)
+        if isinstance(self.B, SparseBorder) and isinstance(other.B, SparseBorder):
+            self.B.add(other.B)
+        else:
+            np.add(self.B, other.B, out=self.B)
 
     def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
         floor = self.floor + other.floor
@@ -124,7 +150,7 @@ class BorderedDiagonal:
 
     def __matmul__(self, v: Array) -> Array:
         r, e = self.rest(v), v[self.start : self.stop]
-        return self.join(self.A @ r + self.between.T @ e, self.between @ r + (self.d * e.T).T)
+        return self.join(self.A @ r + self.transposed_product(e), self.B @ r + (self.d * e.T).T)
 
     def diagonal(self) -> Array:
         """Return the diagonal."""
@@ -191,9 +217,9 @@ class BorderedDiagonal:
         rest = np.zeros((R, len(aside)))
         rest[aside, np.arange(len(aside))] = 1.0
         if len(aside):
-            own = np.asarray(self.between @ rest) / factor._d[:, None]
-            rest -= factor.schur.solve(self.A[:, aside] - self.between.T @ own)
-        return self.join(rest, -np.asarray(self.between @ rest) / factor._d[:, None])
+            own = (self.B @ rest) / factor._d[:, None]
+            rest -= factor.schur.solve(self.A[:, aside] - self.transposed_product(own))
+        return self.join(rest, -(self.B @ rest) / factor._d[:, None])
 
     def joint_statistic(self, levels: Array) -> float:
         """Return Wald's statistic ``vᵀ (V_EE)⁻¹ v`` of the diagonal block's weights v, where ``V = H⁻¹``.
@@ -204,7 +230,7 @@ class BorderedDiagonal:
         >>> H.joint_statistic(np.array([1.0]))
         4.0
         """
-        u = self.between.T @ levels
+        u = self.transposed_product(levels)
         return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
 
     def factor(self, *, tol: float = 0.0) -> BorderedFactor:
@@ -264,8 +290,8 @@ class BorderedFactor:
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
         H, e = self.H, b[self.H.start : self.H.stop]
-        y = self.schur.solve(H.rest(b) - H.between.T @ (e.T / self._d).T)
-        return H.join(y, ((e - H.between @ y).T / self._d).T)
+        y = self.schur.solve(H.rest(b) - H.transposed_product((e.T / self._d).T))
+        return H.join(y, ((e - H.B @ y).T / self._d).T)
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
@@ -322,14 +348,6 @@ class BorderedFactor:
             G = self.H.B[rows] / self._d[rows, None]
             levels[rows] += ((G @ inverse) * G).sum(axis=1)
         return self.H.join(inverse.diagonal(), levels)
-
-
-def _parts(size: int) -> list[slice]:
-    return [slice(i, i + CHUNK) for i in range(0, size, CHUNK)]
-
-
-def _numbers(B: Array | SparseBorder) -> Array:
-    return B.data if isinstance(B, SparseBorder) else B
 
 
 def last_columns(N: Array) -> list[int]:

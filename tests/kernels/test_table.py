@@ -115,11 +115,13 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int, s
     G, start = rng.normal(size=(levels + size, size)), int(rng.integers(0, size + 1))
     G[:levels][rng.random((levels, size)) < 0.4] = 0.0
     B, d = G[:levels], rng.random(levels) + 0.1
-    A = G.T @ G + B.T @ (B / d[:, None])
+    A, whole_columns = G.T @ G + B.T @ (B / d[:, None]), int(rng.integers(0, size + 1))
 
     def bordered() -> BorderedDiagonal:
-        csr = csr_array(B)
-        stored = SparseBorder(csr.data, csr.indices, csr.indptr, size) if sparse else B.copy()
+        cells = B.copy()
+        cells[:, :whole_columns] = 0.0
+        csr, numbers, places = csr_array(cells), B[:, :whole_columns].copy(), np.arange(whole_columns)
+        stored = SparseBorder(numbers, places, csr.data, csr.indices, csr.indptr, size) if sparse else B.copy()
         return BorderedDiagonal(A=A, B=stored, d=d, start=start)
 
     H = bordered()

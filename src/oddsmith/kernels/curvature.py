@@ -71,13 +71,13 @@ def has_cells(block: Block, at: CurvatureParams) -> bool:
 
 
 def find_cells(block: Block, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
-    """Return the bits of the cells that occur in a block, for the factor of some ``columns``."""
+    """Return the words of the cells that occur in a block, for the factor of some ``columns``."""
     return _table_kernel(block).find_cells(columns)
 
 
-def count_cells(block: Block, columns: tuple[int, int], bits: npt.NDArray[np.uint64]) -> table.Cells:
-    """Return the cells with the given bits."""
-    return _table_kernel(block).count_cells(columns, bits)
+def count_cells(block: Block, columns: tuple[int, int], words: npt.NDArray[np.uint64]) -> table.Cells:
+    """Return the cells of the given words."""
+    return _table_kernel(block).count_cells(columns, words)
 
 
 def _table_kernel(block: Block) -> table.TableKernel:

@@ -99,23 +99,20 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Which levels of other factors occur beside each level of the factor eliminated: bits, in ``words`` of each level.
+    """Which levels of other factors occur beside each level of the factor eliminated.
 
-    The block between that factor and all else has numbers for the intercept, the columns of numbers and these cells;
-    ``ranks`` are the cells before each word. ``indices`` and ``indptr`` are those of the block as a CSR matrix. All are
-    None where there is no other factor.
+    ``words`` (L + 1 × w × 2) has a bit for each of their columns, and the number of cells in all words before.
+    ``indices`` and ``indptr`` are those of the cells as a CSR matrix. All are None where there is no other factor.
     """
 
-    bits: npt.NDArray[np.uint64] | None = None
-    ranks: npt.NDArray[np.uint32] | None = None
+    words: npt.NDArray[np.uint64] | None = None
     indices: npt.NDArray[np.int32] | None = None
     indptr: npt.NDArray[np.int32] | None = None
 
-    def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
-        """Return the fields of a problem."""
-        if self.bits is None:
-            return {}
-        return {"bits": self.bits, "ranks": self.ranks, "words": self.bits.shape[1]}
+    @property
+    def count(self) -> int:
+        """The number of cells."""
+        return 0 if self.indices is None else len(self.indices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,24 +162,21 @@ class TableKernel:
         return room.result()
 
     def find_cells(self, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
-        """Return the bits of `Cells` for the factor of some ``columns``, in these rows."""
+        """Return the words of `Cells` for the factor of some ``columns``, in these rows; nothing is counted."""
         levels = columns[1] - columns[0]
         size = self.layout.size + 1 - levels
-        bits = np.zeros((levels + 1, -(-size // 64)), dtype=np.uint64)
-        fields = self.layout.eliminating(columns)
-        self.run(FIND_CELLS, size=size, bits=bits, words=bits.shape[1], **fields)
-        return bits
+        words = np.zeros((levels + 1, -(-size // 64), 2), dtype=np.uint64)
+        self.run(FIND_CELLS, size=size, cells=words, words=words.shape[1], **self.layout.eliminating(columns))
+        return words
 
-    def count_cells(self, columns: tuple[int, int], bits: npt.NDArray[np.uint64]) -> Cells:
-        """Return the cells with the given bits."""
-        levels, each, words = columns[1] - columns[0], 1 + len(self.layout.columns), bits.shape[1]
-        ranks = np.empty(bits.shape, dtype=np.uint32)
-        fields = {"size": self.layout.size + 1 - levels, "bits": bits, "ranks": ranks, "words": words}
-        self.run(COUNT_CELLS, **fields, **self.layout.eliminating(columns))
-        indptr = (ranks[:, 0] + each * np.arange(levels + 1)).astype(np.int32)
+    def count_cells(self, columns: tuple[int, int], words: npt.NDArray[np.uint64]) -> Cells:
+        """Return the cells of the given words, which are counted."""
+        fields = {"cells": words, "words": words.shape[1], **self.layout.eliminating(columns)}
+        self.run(COUNT_CELLS, **fields)
+        indptr = words[:, 0, 1].astype(np.int32)
         indices = np.empty(indptr[-1], dtype=np.int32)
-        self.run(COUNT_CELLS, **fields, indices=indices, **self.layout.eliminating(columns))
-        return Cells(bits, ranks, indices, indptr)
+        self.run(COUNT_CELLS, **fields, indices=indices)
+        return Cells(words, indices, indptr)
 
     def logistic(self, at: CurvatureParams, h: Array | None) -> Sums:
         """Return the sums of two classes in one pass, and fill the curvatures ``h`` of the rows if they are given."""
@@ -211,7 +205,7 @@ class TableKernel:
 class HessianRoom:
     """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these.
 
-    With ``cells``, ``N`` takes the place of ``B``: of each level the numbers that are not zero.
+    With ``cells``, ``N`` (intercept and numbers) and ``C`` (the cells) take the place of ``B``.
     """
 
     layout: Layout
@@ -220,6 +214,7 @@ class HessianRoom:
     D: Array | None = None
     B: Array | None = None
     N: Array | None = None
+    C: Array | None = None
     cells: Cells | None = None
 
     @classmethod
@@ -232,19 +227,20 @@ class HessianRoom:
             return cls(layout=layout, eliminated=None, A=A)
         if cells is None:
             return cls(layout=layout, eliminated=columns, A=A, D=np.zeros(levels + 1), B=np.zeros((levels + 1, size)))
-        each = 1 + len(layout.columns)
-        numbers = levels * each if cells.indptr is None else int(cells.indptr[-1])
-        N = np.zeros(numbers + each + 8)  # and those of no level, in whole vectors
-        D = None if layout.arrays[0][2][layout.ranges.index(columns)] is None else np.zeros(levels + 1)
-        return cls(layout=layout, eliminated=columns, A=A, D=D, N=N, cells=cells)
+        values = layout.arrays[0][2][layout.ranges.index(columns)]
+        N = np.zeros((levels + 1) * (1 + len(layout.columns)) + 8)  # the kernel adds whole vectors
+        D = None if values is None else np.zeros(levels + 1)
+        return cls(layout=layout, eliminated=columns, A=A, D=D, N=N, C=np.zeros(cells.count + 1), cells=cells)
 
     def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
         """Return the fields of a problem."""
         fields: dict[str, npt.NDArray[Any] | int | None] = {"A": self.A, "size": len(self.A)}
         if self.eliminated is None:
             return fields
-        cells = {} if self.cells is None else self.cells.fields()
-        return {**fields, **self.layout.eliminating(self.eliminated), **cells, "D": self.D, "B": self.B, "N": self.N}
+        words = None if self.cells is None else self.cells.words
+        fields |= {"cells": words, "words": 0 if words is None else words.shape[1]}
+        sums = {"D": self.D, "B": self.B, "N": self.N, "C": self.C}
+        return {**fields, **sums, **self.layout.eliminating(self.eliminated)}
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
@@ -253,22 +249,18 @@ class HessianRoom:
         A[np.diag_indices_from(A)] = once.diagonal()
         if self.eliminated is None:
             return A
-        B, d = self._border()
-        return BorderedDiagonal(A=A, B=B, d=d, start=1 + self.eliminated[0])
-
-    def _border(self) -> tuple[Array | SparseBorder, Array]:
-        """Return the block between the factor eliminated and all else, and its diagonal."""
-        if self.N is None or self.cells is None:
+        first, last = self.eliminated
+        if self.N is None or self.C is None or self.cells is None:
             assert self.B is not None and self.D is not None
-            return self.B[:-1, :-1], self.D[:-1]
-        cells, R = self.cells, len(self.A) - 1
-        if cells.indices is None or cells.indptr is None:
-            assert self.eliminated is not None
-            shape = self.eliminated[1] - self.eliminated[0], 1 + len(self.layout.columns)
-            B = self.N[: shape[0] * shape[1]].reshape(shape)
-            return B, B[:, 0].copy() if self.D is None else self.D[:-1]
-        border = SparseBorder(self.N[: cells.indptr[-1]], cells.indices, cells.indptr, R)
-        return border, self.N[cells.indptr[:-1]] if self.D is None else self.D[:-1]
+            return BorderedDiagonal(A=A, B=self.B[:-1, :-1], d=self.D[:-1], start=1 + first)
+        columns = self.layout.columns
+        numbers = self.N[: (last - first) * (1 + len(columns))].reshape(last - first, -1)
+        d = numbers[:, 0].copy() if self.D is None else self.D[:-1]
+        if self.cells.indices is None or self.cells.indptr is None:
+            return BorderedDiagonal(A=A, B=numbers, d=d, start=1 + first)
+        places = np.append(0, 1 + np.where(columns < first, columns, columns - (last - first)))
+        B = SparseBorder(numbers, places, self.C[:-1], self.cells.indices, self.cells.indptr, len(A))
+        return BorderedDiagonal(A=A, B=B, d=d, start=1 + first)
 
 
 def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -36,7 +36,7 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, Recorder
 from oddsmith.solvers.certificate import certificate_from
 
-CHUNK_ROWS = 1 << 17  # Rows that are counted at a time, to save memory.
+CHUNK_ROWS = 1 << 16  # Rows that are counted at a time, to save memory.
 NOTHING = 1e-9  # Share of the largest weight of a direction that is rounding.
 LAST = 15  # Iterations along the way to infinity, where the rows that are left are separated too.
 FAR = 20.0  # Log odds of rows of one class, at least: a weight of the limit.
@@ -172,8 +172,8 @@ def fit_without_levels(
     """
     source = problem.source
     assert isinstance(source, MemorySource)
-    s = np.where(found.rows, 0.0, 1.0 if source.s is None else source.s)
-    weight = np.array([s.sum(where=source.t == k) for k in range(2)])
+    s = ~found.rows if source.s is None else np.where(found.rows, 0.0, source.s)
+    weight = np.array([s.sum(where=source.t == k) for k in range(2)], dtype=np.float64)
     rest = replace(problem, source=replace(source, s=s), class_weight=weight)
     fit = fit_likelihood(rest) if weight.min() > 0 else _null_fit(problem)
     further = Separation("none", {})
@@ -222,9 +222,13 @@ def _without_aliased(
 
 
 def _largest_activation(source: MemorySource, rows: npt.NDArray[np.bool_], fit: LikelihoodFit) -> float:
-    part = source.take(np.flatnonzero(rows))
-    A = part.block(0, part.n_rows).Phi.activations(fit.coef.T) + fit.intercept
-    return float(np.abs(A).max(initial=0.0))
+    largest = 0.0
+    for start in range(0, source.n_rows, CHUNK_ROWS):
+        part = source.block(start, min(start + CHUNK_ROWS, source.n_rows))
+        some = part.Phi.take(np.flatnonzero(rows[start : start + CHUNK_ROWS]))
+        A = some.activations(fit.coef.T) + fit.intercept
+        largest = max(largest, float(np.abs(A).max(initial=0.0)))
+    return largest
 
 
 def _fit_towards_infinity(problem: Problem) -> LikelihoodFit:

@@ -57,8 +57,10 @@ def sums_by_cells(objective: FoldObjective, at: CurvatureParams) -> Curvature:
     cells = objective.state.cells
     assert cells is not None
     objective.count_pass()
-    numbers = between_bytes(objective) if cells.indptr is None else 8.0 * float(cells.indptr[-1])
-    source = in_few_slices(source, numbers)
+    assert source.form is not None and objective.eliminated is not None
+    first, last = objective.eliminated
+    numbers = 1 + source.form.M - sum(b - a for a, b in source.form.factors)
+    source = in_few_slices(source, 8.0 * (cells.count + numbers * (last - first)))
     at = replace(at, cells=cells)
     total: Curvature | None = None
     for part in parallel_map(lambda rows: Curvature.of(source.block(*rows), at), source.slices(), _threads(objective)):
@@ -79,12 +81,12 @@ def _cells(objective: FoldObjective) -> Cells:
     assert columns is not None and source.form is not None
     if len(source.form.factors) == 1:
         return Cells()
-    source = in_few_slices(source, between_bytes(objective) / 64.0)
-    bits: npt.NDArray[np.uint64] | None = None
+    source = in_few_slices(source, between_bytes(objective) / 32.0)
+    words: npt.NDArray[np.uint64] | None = None
     for part in parallel_map(lambda rows: find_cells(source.block(*rows), columns), source.slices(), _threads(objective)):
-        bits = part if bits is None else np.bitwise_or(bits, part, out=bits)
-    assert bits is not None
-    return count_cells(source.block(*source.slices()[0]), columns, bits)
+        words = part if words is None else np.bitwise_or(words, part, out=words)
+    assert words is not None
+    return count_cells(source.block(*source.slices()[0]), columns, words)
 
 
 def _threads(objective: FoldObjective) -> int:

@@ -76,7 +76,7 @@ class Policy:
     steps alone 184 ms, 160 ms)."""
     table_steps: int = 6
     """Gradient steps after which progress is so slow that a Hessian follows."""
-    table_room: float = 0.2
+    table_room: float = 0.1
     """Share of a table's bytes that sums of a Hessian may take. With more, those between the factor eliminated and the
     others are summed level by level, once for all slices."""
     table_slice_rows: int = 1 << 16

@@ -48,19 +48,21 @@ class TableNewton:
         """Return the evaluation, Hessian included, at the optimum of a sample, or at ``w`` if that is better (1)."""
         if not self.sample_rows:
             return objective.evaluate(w, order=2)
-        settings = policy.POLICY
+        settings, x = policy.POLICY, w.copy()
         sample, kept = objective.table_sample(self.sample_rows, self.seed)
         stop = settings.sampling_error * math.sqrt(sample.size / sample.sampling_fraction)
         newton = Newton(watch_divergence=False, stop=stop)
         found = newton.minimise(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations).final
-        if not math.isfinite(found.value):
-            return objective.evaluate(w, order=2)
         recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")
-        x = w.copy()
-        x[kept] = found.w
+        value, x[kept] = found.value, found.w
+        del sample, found  # its rows and its Hessian make room
+        if not math.isfinite(value):
+            return objective.evaluate(w, order=2)
         e = objective.evaluate(x, order=2)
-        misleads = not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value
-        return objective.evaluate(w, order=2) if misleads else e
+        if e.value <= settings.misleading * value:
+            return e
+        sample, kept = objective.table_sample(self.sample_rows, self.seed)
+        return e if e.value <= sample.evaluate(w[kept]).value else objective.evaluate(w, order=2)
 
     def _descend(
         self, objective: TableSampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int

@@ -98,7 +98,7 @@ class TableProblem(ctypes.Structure):
         *((name, _I) for name in ("t_kind", "s_kind")),
         *((name, _P) for name in ("offset", "w", "inverse", "rows", "g", "squares", "A")),
         *((name, _I) for name in ("nowhere", "size", "eliminated", "start", "levels")),
-        *((name, _P) for name in ("D", "B", "N", "bits", "ranks")),
+        *((name, _P) for name in ("D", "B", "N", "C", "cells")),
         *((name, _P if name == "indices" else _I) for name in ("words", "indices")),
         *((name, _D) for name in ("value", "max_norm2")),
     )

@@ -14,6 +14,10 @@ enum { FLOAT64, FLOAT32, INT64, INT32, INT16, INT8, UINT8 };
 static const int64_t BYTES[] = {8, 4, 8, 4, 2, 1, 1};
 
 typedef struct {
+    uint64_t bits, before; /* columns in which there are cells, and the cells of all words before */
+} cell_word;
+
+typedef struct {
     int64_t n, m, f; /* rows, columns of numbers, factors */
     const void *const *columns;
     const int64_t *column_kinds;
@@ -37,11 +41,10 @@ typedef struct {
     int64_t size, eliminated; /* order of A, one more than the columns; the factor eliminated, or -1 */
     int64_t start, levels;    /* of that factor: its first place, the number of its places */
     double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size) */
-    double *N;                /* in place of B: of each level the sums of h (1, z), then those of its cells */
-    uint64_t *bits;           /* cells: levels of other factors that occur beside a level, `words` for each; or NULL */
-    uint32_t *ranks;          /* cells before each word */
+    double *N, *C;            /* in place of B: of each level the sums of h (1, z), and those of its cells */
+    cell_word *cells;         /* levels of other factors that occur beside a level: so many `words` for each */
     int64_t words;
-    int32_t *indices;         /* the columns of N's numbers */
+    int32_t *indices;         /* the columns of the cells */
     double value, max_norm2;
 } table_problem;
 
@@ -262,38 +265,35 @@ INLINE void add_rows(factor_sums sums, const int32_t *at, int64_t n, const doubl
     }
 }
 
-/* Where N has the sums of h (1, z) of a row of B. */
-INLINE int64_t begin_of(const table_problem *p, int64_t row) {
-    return row * (1 + p->m) + (p->bits ? (int64_t)p->ranks[row * p->words] : 0);
-}
-
-/* Where N has the sum of a cell: bits before it are counted. What belongs to no column goes to the row after the last. */
-INLINE int64_t cell_of(const table_problem *p, int32_t row, int32_t column, int64_t nowhere) {
-    const int64_t word = row * p->words + column / 64;
-    const uint64_t before = p->bits[word] & (((uint64_t)1 << (column % 64)) - 1);
-    const int64_t at = (row + 1) * (1 + p->m) + p->ranks[word] + __builtin_popcountll(before);
-    return row == p->levels || column == p->size - 1 ? nowhere : at;
-}
-
-/* Add the sums of the factor eliminated where they are in N: h (1, z), whole vectors of it (what is beyond is zero), and
-   h for each cell. */
+/* Add the sums of the factor eliminated: h (1, z), in whole vectors (what is beyond is zero), and h for each cell, which is
+   found by counting those before it. What belongs to no column has the place after the last. */
 INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
-    const int64_t e = p->eliminated, nowhere = begin_of(p, p->levels);
+    const int64_t e = p->eliminated;
     const int32_t *restrict rows = t.rows + e * TABLE_TILE;
     const double *restrict v = p->values[e] ? t.V + e * TABLE_TILE : NULL;
+    double *restrict hv = t.hz, *restrict sums = p->C;
     for (int64_t i = 0; i < n; i++) {
-        double *u = p->N + begin_of(p, rows[i]);
+        double *u = p->N + rows[i] * (1 + p->m);
         const double *y = t.Y + i * t.wide, scale = v ? v[i] : 1.0;
         for (int64_t j = 0; j < t.wide; j += LANES_double) store_double(u + j, AT(u + j) + scale * AT(y + j));
     }
-    double *restrict hv = t.hz;
     for (int64_t i = 0; i < n; i++) hv[i] = v ? t.h[i] * v[i] : t.h[i];
     for (int64_t i = 0; i < n && v; i++) p->D[rows[i]] += hv[i] * v[i];
     for (int64_t l = 0; l < p->f; l++) {
         if (l == e) continue;
-        const int32_t *restrict columns = t.rows + l * TABLE_TILE;
+        const int32_t *restrict columns = t.rows + l * TABLE_TILE, nowhere = (int32_t)p->size - 1;
         const double *restrict x = p->values[l] ? t.V + l * TABLE_TILE : NULL;
-        for (int64_t i = 0; i < n; i++) p->N[cell_of(p, rows[i], columns[i], nowhere)] += x ? hv[i] * x[i] : hv[i];
+        const uint64_t last = p->cells[p->levels * p->words].before;
+        uint64_t at[TABLE_TILE];
+        for (int64_t i = 0; i < n; i++) {
+            const cell_word word = p->cells[rows[i] * p->words + (columns[i] >> 6)];
+            const uint64_t earlier = word.bits & (((uint64_t)1 << (columns[i] & 63)) - 1);
+            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(earlier);
+        }
+        if (x)
+            for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i] * x[i];
+        else
+            for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i];
     }
 }
 
@@ -359,24 +359,22 @@ INLINE void find_cells(const table_problem *p, int64_t first, int64_t n, table_t
         const int32_t *restrict columns = t.rows + k * TABLE_TILE;
         for (int64_t i = 0; i < n && k != e; i++) {
             const uint64_t there = rows[i] != p->levels && columns[i] != p->size - 1;
-            p->bits[rows[i] * p->words + columns[i] / 64] |= there << (columns[i] % 64);
+            p->cells[rows[i] * p->words + (columns[i] >> 6)].bits |= there << (columns[i] & 63);
         }
     }
 }
 
-/* Count the cells before each word, or list the columns of N's numbers: those of (1, z), then those of the cells. */
+/* Count the cells before each word, and list their columns, if that is asked for. */
 static void count_cells(table_problem *p) {
-    int64_t cells = 0, at = 0;
-    for (int64_t row = 0; row <= p->levels; row++) {
-        for (int64_t j = -1; j < p->m && p->indices && row < p->levels; j++)
-            p->indices[at++] = j < 0 ? 0 : place_in(p, (int32_t)p->numbers[j]);
-        for (int64_t word = row * p->words; word < (row + 1) * p->words; word++) {
-            p->ranks[word] = (uint32_t)cells;
-            cells += __builtin_popcountll(p->bits[word]);
-            for (uint64_t left = p->indices ? p->bits[word] : 0; left; left &= left - 1)
-                p->indices[at++] = (int32_t)(64 * (word - row * p->words) + __builtin_ctzll(left));
+    uint64_t count = 0;
+    for (int64_t row = 0; row <= p->levels; row++)
+        for (int64_t k = 0; k < p->words; k++) {
+            cell_word *word = p->cells + row * p->words + k;
+            word->before = count;
+            for (uint64_t left = p->indices ? word->bits : 0; left; left &= left - 1)
+                p->indices[count++] = (int32_t)(64 * k + __builtin_ctzll(left));
+            count = word->before + (uint64_t)__builtin_popcountll(word->bits);
         }
-    }
 }
 
 /* Whether a factor has tables of its own: what they cost must be little against the rows. */
