@@ -135,10 +135,11 @@ class BorderedDiagonal:
         """Add another matrix of the same form to this one where it is: nobody else may hold it."""
         np.add(self.A, other.A, out=self.A)
         np.add(self.d, other.d, out=self.d)
-        if isinstance(self.B, SparseBorder) and isinstance(other.B, SparseBorder):
-            self.B.add(other.B)
+        B: Any = other.B  # both are of one type
+        if isinstance(self.B, SparseBorder):
+            self.B.add(B)
         else:
-            np.add(self.B, other.B, out=self.B)
+            np.add(self.B, B, out=self.B)
 
     def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
         floor = self.floor + other.floor

@@ -97,7 +97,11 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
             close(g, expected[1])
             close(H if isinstance(H, np.ndarray) else H.toarray(), expected[2])
             close(longest, expected[3])
-            if eliminated is not None and block.n_rows > 1 and kernels.has_cells(block, replace(at, eliminated=eliminated)):
+            if (
+                eliminated is not None
+                and block.n_rows > 1
+                and kernels.has_cells(block, replace(at, eliminated=eliminated))
+            ):
                 close(summed_by_cells(block, replace(at, eliminated=eliminated)), expected[2])
         close(kernels.curvature_product(block, at), reference.curvature_product(dense, at))
         for found, wanted in zip(

@@ -200,7 +200,7 @@ class FoldObjective:
         X = self.fixed(x)
         X = self.T @ X if len(X) > 1 else X
         W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
-        return W if self.whitening is None else W @ self.whitening.T, np.ascontiguousarray(X[:, 0])
+        return W if self.whitening is None else W @ self.whitening.T, X[:, 0].copy()
 
     def evaluate(self, w: Array, order: int = 1, *, expected: bool = False) -> ObjectiveValue:
         """Return value, gradient and (``order=2``) Hessian at ``w``: one pass.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal
-from oddsmith.engines import AnySource, MemorySource
-from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
+from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import available_cores, in_slices, parallel_map
 from oddsmith.kernels.curvature import count_cells, find_cells
 from oddsmith.kernels.curvature import has_cells as cells_are_read
 from oddsmith.kernels.table import Cells
@@ -37,16 +37,25 @@ def has_cells(objective: FoldObjective) -> bool:
     return cells_are_read(source.block(*source.slices()[0]), objective._at(np.zeros(objective.size), 2))
 
 
-def in_few_slices(source: AnySource | RunSource, sums: float) -> AnySource | RunSource:
+def in_few_slices(source: MemorySource, sums: float) -> MemorySource:
     """Return the rows of a table in few slices, since the sums of each (so many bytes) take time to make and merge."""
     settings = policy.POLICY
-    if not isinstance(source, MemorySource) or source.form is None:
-        return source
     few = max(settings.small_slices, source.n_rows // settings.table_slice_rows)
     if sums:
-        room = settings.table_room * source.n_rows * source.form.row_bytes
-        few = settings.small_slices if settings.small_slices * sums <= room else 2
+        few = settings.small_slices if settings.small_slices * sums <= _room(source) else 2
     return in_slices(source, few) if len(source.slices()) > few else source
+
+
+def for_gradients(source: MemorySource, sums: float) -> MemorySource:
+    """Return the rows of a table in so few slices that their gradients (so many bytes each) take little memory."""
+    few = max(policy.POLICY.small_slices, int(0.5 * _room(source) / sums))
+    return in_slices(source, few) if len(source.slices()) > few else source
+
+
+def _room(source: MemorySource) -> float:
+    """Return the bytes that sums over a table may take."""
+    assert source.form is not None
+    return policy.POLICY.table_room * source.n_rows * source.form.row_bytes
 
 
 def sums_by_cells(objective: FoldObjective, at: CurvatureParams) -> Curvature:
@@ -83,7 +92,9 @@ def _cells(objective: FoldObjective) -> Cells:
         return Cells()
     source = in_few_slices(source, between_bytes(objective) / 32.0)
     words: npt.NDArray[np.uint64] | None = None
-    for part in parallel_map(lambda rows: find_cells(source.block(*rows), columns), source.slices(), _threads(objective)):
+    for part in parallel_map(
+        lambda rows: find_cells(source.block(*rows), columns), source.slices(), _threads(objective)
+    ):
         words = part if words is None else np.bitwise_or(words, part, out=words)
     assert words is not None
     return count_cells(source.block(*source.slices()[0]), columns, words)

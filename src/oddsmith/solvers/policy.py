@@ -74,7 +74,7 @@ class Policy:
     """Root mean square of the change of activations by a step, from which on a Hessian follows it; and the same for all
     digits, where the Hessian must contract the rest many times (flights: 17 ms with 0.03 … 0.15; 50,000 groups: Newton
     steps alone 184 ms, 160 ms)."""
-    table_steps: int = 6
+    table_steps: int = 2
     """Gradient steps after which progress is so slow that a Hessian follows."""
     table_room: float = 0.1
     """Share of a table's bytes that sums of a Hessian may take. With more, those between the factor eliminated and the

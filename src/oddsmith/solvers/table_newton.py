@@ -89,6 +89,7 @@ class TableNewton:
             order = 2 if change > near or len(pairs) >= settings.table_steps else 1
             if order == 2:  # the Hessian before makes room for the next one
                 guess = e = replace(e, hessian=None)
+                pairs.clear()
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
                 moved = line_search(objective, e, p, slope, order=order)  # 2
             if moved is None:
@@ -98,6 +99,7 @@ class TableNewton:
             e = f
             if e.hessian is not None:
                 guess, pairs = e, []
+            del moved, f  # nobody else may hold its Hessian
         return e, None
 
     def _diverges(self, decrements: list[float]) -> bool:

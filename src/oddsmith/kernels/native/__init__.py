@@ -93,7 +93,10 @@ class TableProblem(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("n", "m", "f")),
-        *((name, _P) for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "entries")),
+        *(
+            (name, _P)
+            for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "entries")
+        ),
         *((name, _P) for name in ("firsts", "numbers", "center", "t", "s")),
         *((name, _I) for name in ("t_kind", "s_kind")),
         *((name, _P) for name in ("offset", "w", "inverse", "rows", "g", "squares", "A")),

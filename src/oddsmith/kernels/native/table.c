@@ -379,7 +379,7 @@ static void count_cells(table_problem *p) {
 
 /* Whether a factor has tables of its own: what they cost must be little against the rows. */
 INLINE int has_tables(const table_problem *p, int64_t k) {
-    return !p->values[k] && 4 * (p->code_levels[k] + 1) <= p->n && !(k == p->eliminated && p->N);
+    return !p->values[k] && 16 * (p->code_levels[k] + 1) <= p->n && !(k == p->eliminated && p->N);
 }
 
 INLINE int64_t copies_of(const table_problem *p, int64_t k) {
