@@ -24,14 +24,15 @@ VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SparseBorder:
     """The block between (L × R) where it is not zero: a few whole columns, and some numbers in the others.
 
     ``numbers`` (L × k) are the columns ``places``; ``data``, ``indices`` and ``indptr`` are all others as a CSR matrix.
 
     >>> indices, indptr = np.array([2, 1], dtype=np.int32), np.array([0, 1, 2], dtype=np.int32)
-    >>> B = SparseBorder(np.array([[1.0], [2.0]]), np.array([0]), np.array([3.0, 4.0]), indices, indptr, 3)
+    >>> cells = {"data": np.array([3.0, 4.0]), "indices": indices, "indptr": indptr, "columns": 3}
+    >>> B = SparseBorder(numbers=np.array([[1.0], [2.0]]), places=np.array([0]), **cells)
     >>> B[:].tolist()
     [[1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]
     """

@@ -125,8 +125,9 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int, s
         cells = B.copy()
         cells[:, :whole_columns] = 0.0
         csr, numbers, places = csr_array(cells), B[:, :whole_columns].copy(), np.arange(whole_columns)
-        stored = SparseBorder(numbers, places, csr.data, csr.indices, csr.indptr, size) if sparse else B.copy()
-        return BorderedDiagonal(A=A, B=stored, d=d, start=start)
+        arrays = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr}
+        border = SparseBorder(numbers=numbers, places=places, columns=size, **arrays)
+        return BorderedDiagonal(A=A, B=border if sparse else B.copy(), d=d, start=start)
 
     H = bordered()
     whole, factor, b = H.toarray(), H.factor(), rng.normal(size=levels + size)

@@ -259,7 +259,14 @@ class HessianRoom:
         if self.cells.indices is None or self.cells.indptr is None:
             return BorderedDiagonal(A=A, B=numbers, d=d, start=1 + first)
         places = np.append(0, 1 + np.where(columns < first, columns, columns - (last - first)))
-        B = SparseBorder(numbers, places, self.C[:-1], self.cells.indices, self.cells.indptr, len(A))
+        B = SparseBorder(
+            numbers=numbers,
+            places=places,
+            data=self.C[:-1],
+            indices=self.cells.indices,
+            indptr=self.cells.indptr,
+            columns=len(A),
+        )
         return BorderedDiagonal(A=A, B=B, d=d, start=1 + first)
 
 
