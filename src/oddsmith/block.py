@@ -24,7 +24,8 @@ class Block:
     t : integer array of length n
         Class codes 0 … K−1.
     s : array of length n, optional
-        Weights; a row of weight 2 counts twice, a row of weight 0 does not count. ``None`` means all ones.
+        Weights; a row of weight 2 counts twice, a row of weight 0 does not count. ``None`` means all ones. Booleans
+        serve as weights 0 and 1.
     offset : array n × C, optional
         Added to the activations of the classes 1 … C against class 0.
     first_row : int
@@ -36,8 +37,8 @@ class Block:
     """
 
     Phi: Rows
-    t: npt.NDArray[np.int32]
-    s: npt.NDArray[np.float64] | None = None
+    t: npt.NDArray[np.signedinteger[Any]]
+    s: npt.NDArray[Any] | None = None
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
     addresses: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -80,7 +81,7 @@ class Block:
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return the weights, ones if none were given."""
-        return np.ones(self.n_rows) if self.s is None else self.s
+        return np.ones(self.n_rows) if self.s is None else np.asarray(self.s, dtype=np.float64)
 
     def concrete(self) -> Block:
         """Return the block with its rows as one array or one CSR matrix."""

@@ -8,19 +8,88 @@ has the size of the rest of the model.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
-CHUNK = 1 << 17
+CHUNK = 1 << 15
 """Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SparseBorder:
+    """The block between (L × R) where it is not zero: a few whole columns, and some numbers in the others.
+
+    ``numbers`` (L × k) are the columns ``places``; ``data``, ``indices`` and ``indptr`` are all others as a CSR matrix.
+
+    >>> indices, indptr = np.array([2, 1], dtype=np.int32), np.array([0, 1, 2], dtype=np.int32)
+    >>> cells = {"data": np.array([3.0, 4.0]), "indices": indices, "indptr": indptr, "columns": 3}
+    >>> B = SparseBorder(numbers=np.array([[1.0], [2.0]]), places=np.array([0]), **cells)
+    >>> B[:].tolist()
+    [[1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]
+    """
+
+    numbers: Array
+    places: npt.NDArray[np.intp]
+    data: Array
+    indices: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int32]
+    columns: int
+
+    @cached_property
+    def _cells(self) -> sparse.csr_array:
+        shape = len(self.indptr) - 1, self.columns
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=shape)
+
+    def __getitem__(self, rows: slice) -> Array:
+        B = np.asarray(self._cells[rows].toarray())
+        B[:, self.places] = self.numbers[rows]
+        return B
+
+    def __matmul__(self, r: Array) -> Array:
+        return np.asarray(self._cells @ r + self.numbers @ r[self.places])
+
+    def transposed_product(self, e: Array) -> Array:
+        """Return ``Bᵀ e``."""
+        product = np.asarray(self._cells.T @ e)
+        product[self.places] += self.numbers.T @ e
+        return product
+
+    def __add__(self, other: SparseBorder) -> SparseBorder:  # both have the same columns
+        return replace(self, numbers=self.numbers + other.numbers, data=self.data + other.data)
+
+    def __mul__(self, m: float) -> SparseBorder:
+        return replace(self, numbers=self.numbers * m, data=self.data * m)
+
+    def add(self, other: SparseBorder) -> None:
+        """Add another block with the same columns to this one."""
+        np.add(self.numbers, other.numbers, out=self.numbers)
+        np.add(self.data, other.data, out=self.data)
+
+    def divide(self, r: Array, e: Array) -> None:
+        """Divide the columns by ``r`` and the rows by ``e``."""
+        np.divide(self.numbers, r[self.places], out=self.numbers)
+        others = np.delete(r, self.places)
+        if (others != 1.0).any():
+            np.divide(self.data, r[self.indices], out=self.data)
+        if (e != 1.0).any():
+            np.divide(self.numbers, e[:, None], out=self.numbers)
+            np.divide(self.data, np.repeat(e, np.diff(self.indptr)), out=self.data)
+
+    def clear(self, columns: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> None:
+        """Set some columns and rows to zero."""
+        self.numbers[:, columns[self.places]] = 0.0
+        self.numbers[rows] = 0.0
+        self.data[columns[self.indices]] = 0.0
+        self.data[np.repeat(rows, np.diff(self.indptr))] = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,7 +105,7 @@ class BorderedDiagonal:
     """
 
     A: Array
-    B: Array
+    B: Array | SparseBorder
     d: Array
     start: int
     floor: float = 0.0
@@ -59,16 +128,31 @@ class BorderedDiagonal:
         """Return the vector with these entries outside and inside the diagonal block."""
         return np.concatenate([rest[: self.start], levels, rest[self.start :]])
 
+    def transposed_product(self, e: Array) -> Array:
+        """Return ``Bᵀ e``."""
+        return self.B.transposed_product(e) if isinstance(self.B, SparseBorder) else self.B.T @ e
+
+    def add(self, other: BorderedDiagonal) -> None:
+        """Add another matrix of the same form to this one where it is: nobody else may hold it."""
+        np.add(self.A, other.A, out=self.A)
+        np.add(self.d, other.d, out=self.d)
+        B: Any = other.B  # both are of one type
+        if isinstance(self.B, SparseBorder):
+            self.B.add(B)
+        else:
+            np.add(self.B, B, out=self.B)
+
     def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
         floor = self.floor + other.floor
-        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d, floor=floor)
+        B: Any = self.B  # both are of one type
+        return replace(self, A=self.A + other.A, B=B + other.B, d=self.d + other.d, floor=floor)
 
     def __mul__(self, m: float) -> BorderedDiagonal:
         return replace(self, A=self.A * m, B=self.B * m, d=self.d * m, floor=self.floor * m)
 
     def __matmul__(self, v: Array) -> Array:
         r, e = self.rest(v), v[self.start : self.stop]
-        return self.join(self.A @ r + self.B.T @ e, self.B @ r + (self.d * e.T).T)
+        return self.join(self.A @ r + self.transposed_product(e), self.B @ r + (self.d * e.T).T)
 
     def diagonal(self) -> Array:
         """Return the diagonal."""
@@ -76,15 +160,18 @@ class BorderedDiagonal:
 
     def scaled(self, unit: Array) -> BorderedDiagonal:
         """Return ``H_jk / (unit_j unit_k)``."""
-        return replace(self, B=self.B.copy()).rescaled(unit)
+        return replace(self, B=self.B * 1.0).rescaled(unit)
 
     def rescaled(self, unit: Array) -> BorderedDiagonal:
         """As `scaled`, with the block between scaled where it is: nobody else may hold it."""
         r, e = self.rest(unit), unit[self.start : self.stop]
-        for j in np.flatnonzero(r != 1.0):
-            self.B[:, j] /= r[j]
-        if (e != 1.0).any():
-            np.divide(self.B, e[:, None], out=self.B)
+        if isinstance(self.B, SparseBorder):
+            self.B.divide(r, e)
+        else:
+            for j in np.flatnonzero(r != 1.0):
+                self.B[:, j] /= r[j]
+            if (e != 1.0).any():
+                np.divide(self.B, e[:, None], out=self.B)
         floor = self.floor / float(e.max(initial=1.0)) ** 2
         return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2, floor=floor)
 
@@ -94,12 +181,20 @@ class BorderedDiagonal:
         floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
         return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
 
-    def with_fixed(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
-        """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal."""
+    def fix(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
+        """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal.
+
+        The block between is cleared where it is: nobody else may hold it.
+        """
         r, e = self.rest(fixed), fixed[self.start : self.stop]
-        A, B = np.where(r | r[:, None], 0.0, self.A), np.where(r | e[:, None], 0.0, self.B)
+        A = np.where(r | r[:, None], 0.0, self.A)
         A[r, r] = diagonal
-        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
+        if isinstance(self.B, SparseBorder):
+            self.B.clear(r, e)
+        else:
+            self.B[:, r] = 0.0
+            self.B[e] = 0.0
+        return replace(self, A=A, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
 
     def toarray(self) -> Array:
         """Return the whole matrix."""
@@ -107,8 +202,9 @@ class BorderedDiagonal:
         other = self.rest(np.arange(len(H)))
         inside = np.arange(self.start, self.stop)
         H[np.ix_(other, other)] = self.A
-        H[np.ix_(inside, other)] = self.B
-        H[np.ix_(other, inside)] = self.B.T
+        B = self.B[:]
+        H[np.ix_(inside, other)] = B
+        H[np.ix_(other, inside)] = B.T
         H[inside, inside] = self.d
         return H
 
@@ -123,9 +219,9 @@ class BorderedDiagonal:
         rest = np.zeros((R, len(aside)))
         rest[aside, np.arange(len(aside))] = 1.0
         if len(aside):
-            S = self.A - self.B.T @ factor.G
-            rest -= factor.schur.solve(S[:, aside])
-        return self.join(rest, -factor.G @ rest)
+            own = (self.B @ rest) / factor._d[:, None]
+            rest -= factor.schur.solve(self.A[:, aside] - self.transposed_product(own))
+        return self.join(rest, -(self.B @ rest) / factor._d[:, None])
 
     def joint_statistic(self, levels: Array) -> float:
         """Return Wald's statistic ``vᵀ (V_EE)⁻¹ v`` of the diagonal block's weights v, where ``V = H⁻¹``.
@@ -136,7 +232,7 @@ class BorderedDiagonal:
         >>> H.joint_statistic(np.array([1.0]))
         4.0
         """
-        u = self.B.T @ levels
+        u = self.transposed_product(levels)
         return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
 
     def factor(self, *, tol: float = 0.0) -> BorderedFactor:
@@ -177,7 +273,7 @@ class BorderedFactor:
     @cached_property
     def G(self) -> Array:
         """``D⁻¹ B``, zero where the diagonal is."""
-        return np.asarray(self.H.B / self._d[:, None])
+        return self.H.B[:] / self._d[:, None]
 
     @cached_property
     def _d(self) -> Array:
@@ -196,7 +292,7 @@ class BorderedFactor:
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
         H, e = self.H, b[self.H.start : self.H.stop]
-        y = self.schur.solve(H.rest(b) - H.B.T @ (e.T / self._d).T)
+        y = self.schur.solve(H.rest(b) - H.transposed_product((e.T / self._d).T))
         return H.join(y, ((e - H.B @ y).T / self._d).T)
 
     def norm(self, b: Array) -> float:
@@ -250,7 +346,10 @@ class BorderedFactor:
         R = len(self.H.A)
         inverse = self.schur.solve(np.eye(R))
         levels = np.where(self.there, 1.0 / np.where(self.there, self.H.d, 1.0), 0.0)
-        return self.H.join(inverse.diagonal(), levels + ((self.G @ inverse) * self.G).sum(axis=1))
+        for rows in self.H._chunks():
+            G = self.H.B[rows] / self._d[rows, None]
+            levels[rows] += ((G @ inverse) * G).sum(axis=1)
+        return self.H.join(inverse.diagonal(), levels)
 
 
 def last_columns(N: Array) -> list[int]:

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from tests.kernels.kernel_cases import LEVELS
 
 from oddsmith.block import Block
-from oddsmith.bordered import BorderedDiagonal
+from oddsmith.bordered import BorderedDiagonal, SparseBorder
 from oddsmith.kernels import curvature as kernels
 from oddsmith.kernels import native, reference
-from oddsmith.kernels.reference import CurvatureParams, RowBuffers
+from oddsmith.kernels.reference import CurvatureParams
+from oddsmith.kernels.table import Cells
 from oddsmith.links import LINKS
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
@@ -43,29 +45,36 @@ def blocks(draw: Any) -> tuple[Block, CurvatureParams]:
     Phi = SplitRows(tuple(parts))
     M = Phi.shape[1]
     center = np.concatenate([rng.normal(size=p.shape[1]) * isinstance(p, ColumnRows) for p in parts])
-    s = rng.choice([0.0, 0.5, 3.0], n) if draw(st.booleans()) else None
+    s = draw(st.sampled_from([None, rng.choice([0.0, 0.5, 3.0], n), rng.random(n) < 0.7]))
     offset = rng.normal(size=(n, C)) if draw(st.booleans()) else None
     link = LINKS["probit"] if C == 1 and draw(st.booleans()) else None
     W, V = rng.normal(size=(2, C, M))
     params = CurvatureParams(
         W=W, b=rng.normal(size=C), center=center, V=V, v=rng.normal(size=C), inverse=rng.random(M) + 0.5, link=link
     )
-    return Block(Phi, rng.integers(0, C + 1, n).astype(np.int32), s, offset), params
+    t = rng.integers(0, C + 1, n).astype(draw(st.sampled_from([np.int8, np.int32])))
+    return Block(Phi, t, s, offset), params
 
 
 def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * (1.0 + np.abs(expected).max(initial=0.0)))
 
 
-def summed_apart(block: Block, at: CurvatureParams) -> Any:
-    """The Hessian whose block beside the factor eliminated is summed for some levels after the others."""
-    h = np.empty(block.n_rows)
-    found = kernels.curvature(block, replace(at, apart=True, buffers=RowBuffers(curvature=h)))[2]
-    assert isinstance(found, BorderedDiagonal)
-    B, L = kernels.cross_room(block, at, found.B), len(found.d)
-    for levels in ((0, L // 9), (L // 9, L)):  # few of the levels, and many
-        kernels.cross_block(block, h, at, levels, B[slice(*levels)])
-    return replace(found, B=B[:, :-1]).toarray()
+def summed_by_cells(block: Block, at: CurvatureParams) -> Any:
+    """The Hessian whose block beside the factor eliminated is summed where it is not zero, in two parts of the rows."""
+    assert at.eliminated is not None
+    factors = [part for part in block.Phi.parts if isinstance(part, CodeRows)]
+    cells = Cells()
+    if len(factors) > 1:
+        cells = kernels.count_cells(block, at.eliminated, kernels.find_cells(block, at.eliminated))
+    half = block.n_rows // 2
+    parts = [block.take(np.arange(block.n_rows)[rows]) for rows in (slice(None, half), slice(half, None))]
+    found = [kernels.curvature(part, replace(at, cells=cells))[2] for part in parts]
+    assert isinstance(found[0], BorderedDiagonal) and isinstance(found[1], BorderedDiagonal)
+    both = (found[0] + found[1]).toarray()
+    found[0].add(found[1])
+    np.testing.assert_array_equal(found[0].toarray(), both)
+    return both
 
 
 @pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
@@ -88,8 +97,12 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
             close(g, expected[1])
             close(H if isinstance(H, np.ndarray) else H.toarray(), expected[2])
             close(longest, expected[3])
-            if eliminated is not None and kernels.can_cross(block, replace(at, eliminated=eliminated)):
-                close(summed_apart(block, replace(at, eliminated=eliminated)), expected[2])
+            if (
+                eliminated is not None
+                and block.n_rows > 1
+                and kernels.has_cells(block, replace(at, eliminated=eliminated))
+            ):
+                close(summed_by_cells(block, replace(at, eliminated=eliminated)), expected[2])
         close(kernels.curvature_product(block, at), reference.curvature_product(dense, at))
         for found, wanted in zip(
             kernels.curvature_diagonal(block, at), reference.curvature_diagonal(dense, at), strict=True
@@ -98,13 +111,25 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
         close(kernels.activations(block, at.W, at.b, at.center), (block.Phi.dense() - at.center) @ at.W.T + at.b)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @settings(max_examples=40, deadline=None)
 @given(size=st.integers(1, 6), levels=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
-def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int) -> None:
+def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int, sparse: bool) -> None:
     rng = np.random.default_rng(seed)
     G, start = rng.normal(size=(levels + size, size)), int(rng.integers(0, size + 1))
+    G[:levels][rng.random((levels, size)) < 0.4] = 0.0
     B, d = G[:levels], rng.random(levels) + 0.1
-    H = BorderedDiagonal(A=G.T @ G + B.T @ (B / d[:, None]), B=B, d=d, start=start)
+    A, whole_columns = G.T @ G + B.T @ (B / d[:, None]), int(rng.integers(0, size + 1))
+
+    def bordered() -> BorderedDiagonal:
+        cells = B.copy()
+        cells[:, :whole_columns] = 0.0
+        csr, numbers, places = csr_array(cells), B[:, :whole_columns].copy(), np.arange(whole_columns)
+        arrays = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr}
+        border = SparseBorder(numbers=numbers, places=places, columns=size, **arrays)
+        return BorderedDiagonal(A=A, B=border if sparse else B.copy(), d=d, start=start)
+
+    H = bordered()
     whole, factor, b = H.toarray(), H.factor(), rng.normal(size=levels + size)
     close(H @ b, whole @ b)
     close(factor.solve(whole @ b), b)
@@ -115,14 +140,16 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int) -
     assert 0.0 < factor.smallest_eigenvalue <= least * (1.0 + 1e-9)
     unit = rng.random(levels + size) + 0.5
     close(H.scaled(unit).toarray(), whole / np.outer(unit, unit))
+    close(H.toarray(), whole)
     fixed = rng.random(levels + size) < 0.3
     cleared = np.where(fixed | fixed[:, None], 0.0, whole)
     cleared[fixed, fixed] = 7.0
-    close(H.with_fixed(fixed, 7.0).toarray(), cleared)
+    close(bordered().fix(fixed, 7.0).toarray(), cleared)
     close((H + H).plus_diagonal(unit).toarray(), 2.0 * whole + np.diag(unit))
     # What a prior adds to the levels bounds the eigenvalues, scaled or with some coordinates fixed, too.
     raised = H.plus_diagonal(unit)
-    for one in (raised, (raised + raised) * 0.3, raised.scaled(unit), raised.with_fixed(fixed, 7.0)):
+    held = bordered().plus_diagonal(unit).fix(fixed, 7.0)
+    for one in (raised, (raised + raised) * 0.3, raised.scaled(unit), held):
         least = np.linalg.eigvalsh(one.toarray())[0]
         assert one.floor > 0.0
         assert 0.0 < one.factor().smallest_eigenvalue <= least * (1.0 + 1e-9)

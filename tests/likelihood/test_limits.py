@@ -296,10 +296,10 @@ def test_a_level_without_a_column_is_no_weight_of_a_model_without_an_intercept()
     source = MemorySource(rows, np.array([1, 1, 0, 0, 0, 1], dtype=np.int32), 2)
     without = one_class_levels.find_one_class_levels(source, intercept=False)
     assert without is not None
-    assert without.rows.tolist() == [False, False, True, True, False, False]
+    assert without.left.tolist() == [True, True, False, False, True, True]
     assert without.direction.tolist() == [0.0, -1.0, 0.0]
     beside = one_class_levels.find_one_class_levels(source, intercept=True)
-    assert beside is not None and beside.rows.tolist() == [True, True, True, True, False, False]
+    assert beside is not None and beside.left.tolist() == [False, False, False, False, True, True]
     assert np.sign(beside.direction).tolist() == [1.0, -1.0, -1.0]
 
 
@@ -308,7 +308,7 @@ def test_rows_of_weight_zero_make_no_level_of_two_classes() -> None:
     s = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 1.0])
     source = MemorySource(rows, np.array([0, 1, 0, 1, 0, 1], dtype=np.int32), 2, s)
     found = one_class_levels.find_one_class_levels(source, intercept=True)
-    assert found is not None and found.rows.tolist() == [False, False, True, False, False, False]
+    assert found is not None and found.left.tolist() == [True, True, False, False, True, True]
 
 
 def test_a_class_without_rows_counts_as_half_a_row_at_the_start() -> None:

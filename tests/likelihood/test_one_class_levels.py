@@ -110,8 +110,8 @@ def test_the_direction_of_later_rounds_undoes_nothing_of_earlier_ones() -> None:
             continue
         columns = [code[:, None] == np.arange(1, size) for code, size in zip(codes, sizes, strict=True)]
         activation = found.direction[0] + np.hstack(columns) @ found.direction[1:]
-        assert (activation[found.rows] * (2 * t - 1)[found.rows] > 0.0).all()
-        assert (activation[~found.rows] == 0.0).all()
+        assert (activation[~found.left] * (2 * t - 1)[~found.left] > 0.0).all()
+        assert (activation[found.left] == 0.0).all()
         found_in_rounds += len(np.unique(np.abs(found.direction))) > 3
     assert found_in_rounds > 20
 

@@ -31,6 +31,7 @@ from oddsmith.likelihood.fused_lbfgs import slice_count
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.likelihood.table_sums import in_few_slices
 from oddsmith.numerics import factor_spd
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 from oddsmith.solvers import (
@@ -81,6 +82,13 @@ def is_shown(rows: int) -> bool:
     X = np.zeros((300, 1))
     X[40 : 40 + rows] = 1.0
     return coordinates._seen_enough(MemorySource(X, np.zeros(300, dtype=np.int32), 2))
+
+
+def slices_by_room(share: float) -> int:
+    """Slices of a table's rows in a pass whose sums take a share of the table's bytes."""
+    source = table_objective(5 * 65_536, 3).memory_source
+    assert source.form is not None
+    return len(in_few_slices(source, share * source.n_rows * source.form.row_bytes).slices())
 
 
 def slices_of_hessian(n: int) -> int:
@@ -444,8 +452,8 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "certificate_margin": (gap_distance, {0: [close_to(0.22360680), close_to(0.5)]}),
     "class_products": (eliminates_classes, {1499: True, 1501: False}),
     "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
-    "table_steps": (gradients_of_table, {0: 6}),
-    "table_room": (lambda levels: table_objective(20_000, int(levels))._crosses, {1690: False, 1710: True}),
+    "table_steps": (gradients_of_table, {0: 2}),
+    "table_room": (slices_by_room, {0.024: 4, 0.026: 2}),
     "table_slice_rows": (
         lambda n: len(table_objective(int(n), 3)._hessian_source.slices()),
         {5 * 65_536 - 1: 4, 5 * 65_536: 5},

@@ -17,6 +17,7 @@ from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import NeedsMemoryError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
+from oddsmith.rows import SplitRows
 from oddsmith.rows.device import import_torch, is_on_device
 
 
@@ -79,7 +80,8 @@ def read_data(
     )
     rows = inputs.read_rows(model, X, reset=reset)
     n = rows.shape[0]
-    classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n)
+    narrow = isinstance(rows, SplitRows)  # which kernels of tables read
+    classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n, narrow=narrow)
     s, offset = inputs.read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
     s = weigh_classes(model, classes, t, s, reset=reset)
     source = MemorySource(rows, t, len(classes), s, offset=offset)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # arrays need no Arrow: the functions that read its tables im
     from oddsmith.design.table import Design
 
 ArrayOrCSR: TypeAlias = Array | sparse.csr_array  # Numeric rows, dense or CSR.
-Codes: TypeAlias = npt.NDArray[np.int32]  # The number of each row's class.
+Codes: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # The number of each row's class.
 
 
 @dataclass(frozen=True)
@@ -325,17 +325,17 @@ def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 
 
-def read_labels(y: object, n_rows: int) -> tuple[Labels, Codes]:
-    """Return the sorted classes and the code of each row's class."""
+def read_labels(y: object, n_rows: int, *, narrow: bool = False) -> tuple[Labels, Codes]:
+    """Return the sorted classes and the code of each row's class: int32 or, if they are few and ``narrow``, int8."""
     if y is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
     y = without_mask(y)
-    quick = _small_integers(y, n_rows)
+    quick = _small_integers(y, n_rows, narrow=narrow)
     if quick is None:
         labels = check_labels(y, n_rows)
         classes, codes = _text_codes(labels) if _are_texts(labels) else np.unique(labels, return_inverse=True)
         check_two_classes(classes)
-        quick = classes, codes.astype(np.int32)
+        quick = classes, codes.astype(_code_type(len(classes), narrow=narrow))
     warn_of_classes(quick[0], n_rows)
     return quick
 
@@ -391,7 +391,11 @@ def _text_codes(labels: Labels) -> tuple[Labels, Codes]:
     return classes, rank.astype(np.int32)[coded.indices.to_numpy()]
 
 
-def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
+def _code_type(classes: int, *, narrow: bool) -> type[np.signedinteger[Any]]:
+    return np.int8 if narrow and classes <= np.iinfo(np.int8).max else np.int32
+
+
+def _small_integers(y: object, n_rows: int, *, narrow: bool) -> tuple[Labels, Codes] | None:
     """Return classes and codes of integers in a narrow range without sorting, or None for other labels."""
     if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biuf" or not n_rows:
         return None
@@ -401,7 +405,8 @@ def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
     low, high = int(least), int(most)
     if not 0 < high - low < 4096 or max(high, -low) >= 2**62:
         return None
-    codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(np.int32) if low else y.astype(np.int32)
+    kind = _code_type(high - low + 1, narrow=narrow)
+    codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(kind) if low else y.astype(kind)
     if y.dtype.kind == "f" and not np.array_equal(codes + np.float64(low), y):
         return None
     if high - low == 1:
@@ -409,7 +414,7 @@ def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
     present = np.zeros(high - low + 1, dtype=bool)
     present[codes] = True
     if not present.all():
-        codes = (np.cumsum(present, dtype=np.int32) - 1)[codes]
+        codes = (np.cumsum(present, dtype=kind) - 1)[codes]
     return (np.flatnonzero(present) + low).astype(y.dtype), codes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -193,10 +193,9 @@ class Category:
         """Return the levels that have a column: all (``full``), or those other than the reference."""
         return [i for i in range(len(self.levels)) if full or i != self.reference]
 
-    def names(self, *, full: bool) -> list[str]:
+    def names(self, *, full: bool) -> LevelNames:
         """Return the names of the columns, such as ``race[black]``."""
-        levels = [self.levels[i] for i in self.columns(full=full)]
-        return [f"{self.name}[{MISSING if level is None else level}]" for level in levels]
+        return LevelNames(self, full)
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)}  # without what is cached
@@ -230,7 +229,9 @@ class Category:
                 return table
         found = pc.index_in(levels.array.cast(pa.large_string()), value_set=self._texts)
         last = len(self.levels) - 1 if self.has_missing else -1
-        table = np.append(np.asarray(found.fill_null(-1), dtype=np.intp), last)
+        table = np.append(np.asarray(found.fill_null(-1), dtype=np.int32), np.int32(last))
+        del found
+        pa.default_memory_pool().release_unused()  # Arrow would keep what the search took: several times the texts
         self._known[KEPT_DICTIONARIES - 1 :] = []
         self._known.insert(0, (levels.array, table))
         return table
@@ -274,6 +275,35 @@ class Category:
                 )
             places = np.where(unknown, self.reference, places)
         return places
+
+
+@dataclass(frozen=True, eq=False)
+class LevelNames(Sequence[str]):
+    """The names of a category's columns, made when they are asked for: of many levels they would take much memory.
+
+    >>> names = LevelNames(Category("race", "category", ("black", "other", "white")), full=False)
+    >>> names[0], len(names), names == ("race[other]", "race[white]")
+    ('race[other]', 2, True)
+    """
+
+    category: Category
+    full: bool
+
+    def __len__(self) -> int:
+        return len(self.category.levels) - (not self.full and bool(self.category.levels))
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return tuple(self[j] for j in range(*i.indices(len(self))))
+        j = range(len(self))[i]
+        level = self.category.levels[j + (not self.full and j >= self.category.reference)]
+        return f"{self.category.name}[{MISSING if level is None else level}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LevelNames | tuple) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 def few(values: Iterable[Any]) -> str:

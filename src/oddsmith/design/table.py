@@ -384,9 +384,12 @@ class Design(TransformerMixin, BaseEstimator):
                 terms.append(indicator(term[0][1].column))
         if self.formula is not None:
             terms += [indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
-        names = [name for term in terms for name in term.names]
-        if not names:
+        hashes = np.fromiter((hash(name) for term in terms for name in term.names), dtype=np.int64)
+        if not len(hashes):
             raise InvalidInputError("The design has no columns: every category holds one level only.")
+        found, counts = np.unique(hashes, return_counts=True)
+        again = set(found[counts > 1].tolist())
+        names = [name for term in terms for name in term.names if hash(name) in again] if again else []
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidInputError(
@@ -402,7 +405,7 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _factor(self, what: str, of: Any, *, full: bool) -> Factor:
         if what == "levels":
-            return Factor(what, of, tuple(self.categories_[of].names(full=full)), full)
+            return Factor(what, of, self.categories_[of].names(full=full), full)
         width = evaluate(of, lambda name: np.ones(1), self.states_).shape[1]
         names = (of.text,) if width == 1 else tuple(f"{of.text}[{i}]" for i in range(1, width + 1))
         return Factor(what, of, names)

@@ -34,7 +34,7 @@ class Factor:
 
     what: str
     of: Any
-    names: tuple[str, ...]
+    names: Sequence[str]
     full: bool = False
 
 
@@ -50,7 +50,7 @@ class Term:
     factors: tuple[Factor, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         """The names of the columns."""
         if len(self.factors) == 1:
             return self.factors[0].names

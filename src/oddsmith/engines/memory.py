@@ -56,9 +56,9 @@ class MemorySource:
     """
 
     X: Any = field(kw_only=False)
-    t: npt.NDArray[np.int32] = field(kw_only=False)
+    t: npt.NDArray[np.signedinteger[Any]] = field(kw_only=False)
     K: int = field(kw_only=False)
-    s: npt.NDArray[np.float64] | None = field(default=None, kw_only=False)
+    s: npt.NDArray[Any] | None = field(default=None, kw_only=False)
     offset: npt.NDArray[np.float64] | None = field(default=None, kw_only=False)
     transform: Callable[[Any], Any] | None = None
     M: int | None = None

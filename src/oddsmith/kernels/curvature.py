@@ -64,30 +64,26 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     return value, g, sums[size:].reshape(size, size) if hessian else None, longest
 
 
-def can_cross(block: Block, at: CurvatureParams) -> bool:
-    """Whether `cross_block` sums over such rows."""
+def has_cells(block: Block, at: CurvatureParams) -> bool:
+    """Whether a kernel sums over such rows by `Cells`."""
     kernels = _kernels(block, at)
     return kernels is not None and isinstance(block.Phi, SplitRows) and at.link is None and at.eliminated is not None
 
 
-def cross_room(block: Block, at: CurvatureParams, N: Array) -> Array:
-    """Return room for the block between the factor eliminated and all else, with the columns ``N`` of a pass apart.
+def find_cells(block: Block, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
+    """Return the words of the cells that occur in a block, for the factor of some ``columns``."""
+    return _table_kernel(block).find_cells(columns)
 
-    There is a column more than there are, of what has none.
-    """
+
+def count_cells(block: Block, columns: tuple[int, int], words: npt.NDArray[np.uint64]) -> table.Cells:
+    """Return the cells of the given words."""
+    return _table_kernel(block).count_cells(columns, words)
+
+
+def _table_kernel(block: Block) -> table.TableKernel:
     kernels = native.kernels()
-    assert kernels is not None and at.eliminated is not None
-    return table.TableKernel(kernels, table.Layout.of(block), at.center).cross_room(at.eliminated, N)
-
-
-def cross_block(block: Block, h: Array, at: CurvatureParams, levels: tuple[int, int], B: Array) -> None:
-    """Sum the block of the Hessian between some ``levels`` of the factor eliminated and all other factors into ``B``.
-
-    ``h`` are the curvatures of the rows, which a pass with ``at.apart`` has written.
-    """
-    kernels = native.kernels()
-    assert kernels is not None and at.eliminated is not None
-    table.TableKernel(kernels, table.Layout.of(block), at.center).add_cross(h, at.eliminated, levels, B)
+    assert kernels is not None
+    return table.TableKernel(kernels, table.Layout.of(block), np.zeros(block.n_columns))
 
 
 def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) -> list[BorderedDiagonal] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from oddsmith.losses import RowLosses, SoftmaxRows, row_losses
 from oddsmith.numerics import Array
 from oddsmith.rows import DenseRows, Rows, SplitRows
 from oddsmith.rows.split import cross_gram
+
+if TYPE_CHECKING:
+    from oddsmith.kernels.table import Cells
 
 Sums = tuple[float, Array, Array | BorderedDiagonal | None, float]
 """Value, gradient (C × P), Hessian (CP × CP, or None) and longest row; P = 1 + M, the intercept first."""
@@ -48,8 +51,8 @@ class CurvatureParams:
     direction of a Hessian product (`curvature_product` only). With ``inverse`` the longest row is found on the way,
     ``max_n Σ_j inverse_j z_nj²``. Compiled kernels write and read ``buffers``. ``link`` is that of two classes, None
     for the logit; with ``expected`` the curvature is that expected under the model. ``eliminated`` are the columns
-    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal. With ``apart``, which only
-    some kernels know, the block between that factor and all else has the columns of the intercept and numbers alone.
+    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal; ``cells``, which some
+    kernels know, say where the block between that factor and all others is not zero.
     """
 
     W: Array
@@ -63,7 +66,7 @@ class CurvatureParams:
     expected: bool = False
     buffers: RowBuffers | None = None
     eliminated: tuple[int, int] | None = None
-    apart: bool = False
+    cells: Cells | None = None
 
     @property
     def size(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
-from oddsmith.bordered import BorderedDiagonal
+from oddsmith.bordered import BorderedDiagonal, SparseBorder
 from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.losses import RowLosses, row_losses
@@ -17,7 +17,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, CROSS = range(5)
+LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
 """The tasks of the kernel."""
 KINDS = {
     np.dtype(kind): number
@@ -63,21 +63,22 @@ class Layout:
             numbers,
             [np.ascontiguousarray(factor.codes) for factor in factors],
             [contiguous(factor.x) for factor in factors],
-            [_places(factor, 1 + a, size) for factor, (a, _) in zip(factors, ranges, strict=True)],
+            [factor.entries for factor in factors],
         )
         pointers = tuple(np.array([address(one) or 0 for one in some], dtype=np.uint64) for some in parts)
         kinds = tuple(np.array([KINDS[one.dtype] for one in some], dtype=np.int64) for some in parts[:2])
         levels = np.array([factor.levels for factor in factors], dtype=np.int64)
-        at = np.array(columns, dtype=np.int64) + 1
-        t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
+        at, firsts = np.array(columns, dtype=np.int64) + 1, np.array([1 + a for a, _ in ranges], dtype=np.int64)
+        t, s, offset = _readable(block.t), None if block.s is None else _readable(block.s), contiguous(block.offset)
         problem = TableProblem(n=block.n_rows, m=len(numbers), f=len(factors), numbers=address(at), eliminated=-1)
-        problem.columns, problem.codes, problem.values, problem.places = map(address, pointers)
+        problem.columns, problem.codes, problem.values, problem.entries = map(address, pointers)
         problem.column_kinds, problem.code_kinds = map(address, kinds)
-        problem.code_levels = address(levels)
+        problem.code_levels, problem.firsts, problem.nowhere = address(levels), address(firsts), size
         problem.t, problem.s = address(t), address(s)
+        problem.t_kind, problem.s_kind = KINDS[t.dtype], 0 if s is None else KINDS[s.dtype]
         problem.offset = None if offset is None or offset.shape[1] > 1 else address(offset)
         problem.start = size + 1  # of no factor
-        arrays = (parts, pointers, kinds, levels, at, t, s, offset)
+        arrays = (parts, pointers, kinds, levels, at, firsts, t, s, offset)
         layout = cls(problem=problem, size=size, columns=at - 1, ranges=tuple(ranges), arrays=arrays)
         block.addresses.append(layout)
         return layout
@@ -96,10 +97,22 @@ class Layout:
         return {"eliminated": self.ranges.index(columns), "start": 1 + first, "levels": last - first}
 
 
-def _places(factor: CodeRows, first: int, nowhere: int) -> npt.NDArray[np.int32]:
-    """Return the place in the sums of each level, by code + 1, where the factor's columns begin at ``first``."""
-    entries = factor.entries
-    return np.where(entries < 0, np.int32(nowhere), entries + np.int32(first))
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Which levels of other factors occur beside each level of the factor eliminated.
+
+    ``words`` (L + 1 × w × 2) has a bit for each of their columns, and the number of cells in all words before.
+    ``indices`` and ``indptr`` are those of the cells as a CSR matrix. All are None where there is no other factor.
+    """
+
+    words: npt.NDArray[np.uint64] | None = None
+    indices: npt.NDArray[np.int32] | None = None
+    indptr: npt.NDArray[np.int32] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of cells."""
+        return 0 if self.indices is None else len(self.indices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,26 +161,27 @@ class TableKernel:
         self.run(GIVEN, rows=np.ascontiguousarray(h), **room.fields())
         return room.result()
 
-    def cross_room(self, columns: tuple[int, int], N: Array) -> Array:
-        """Return room for the block between the factor of some ``columns`` and all else, with those of the numbers.
+    def find_cells(self, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
+        """Return the words of `Cells` for the factor of some ``columns``, in these rows; nothing is counted."""
+        levels = columns[1] - columns[0]
+        size = self.layout.size + 1 - levels
+        words = np.zeros((levels + 1, -(-size // 64), 2), dtype=np.uint64)
+        self.run(FIND_CELLS, size=size, cells=words, words=words.shape[1], **self.layout.eliminating(columns))
+        return words
 
-        There is a column more than there are, of what has none.
-        """
-        first, last = columns
-        B = np.zeros((last - first, self.layout.size + 1 - (last - first)))
-        at = self.layout.columns
-        B[:, 0], B[:, 1 + np.where(at < first, at, at - (last - first))] = N[:, 0], N[:, 1:]
-        return B
-
-    def add_cross(self, h: Array, columns: tuple[int, int], levels: tuple[int, int], B: Array) -> None:
-        """Add the block between some ``levels`` of a factor and all others to ``B``, of rows of curvature ``h``."""
-        fields = self.layout.eliminating(columns)
-        self.run(CROSS, rows=h, size=B.shape[1], B=B, from_=levels[0], to=levels[1], **fields)
+    def count_cells(self, columns: tuple[int, int], words: npt.NDArray[np.uint64]) -> Cells:
+        """Return the cells of the given words, which are counted."""
+        fields = {"cells": words, "words": words.shape[1], **self.layout.eliminating(columns)}
+        self.run(COUNT_CELLS, **fields)
+        indptr = words[:, 0, 1].astype(np.int32)
+        indices = np.empty(indptr[-1], dtype=np.int32)
+        self.run(COUNT_CELLS, **fields, indices=indices)
+        return Cells(words, indices, indptr)
 
     def logistic(self, at: CurvatureParams, h: Array | None) -> Sums:
         """Return the sums of two classes in one pass, and fill the curvatures ``h`` of the rows if they are given."""
         layout, g = self.layout, self.layout.zeros()
-        room = HessianRoom.of(layout, at.eliminated, apart=at.apart) if at.order >= 2 else None
+        room = HessianRoom.of(layout, at.eliminated, at.cells) if at.order >= 2 else None
         inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
         fields = {} if room is None else room.fields()
         w = layout.weights(at.W[0], float(at.b[0]))
@@ -191,7 +205,7 @@ class TableKernel:
 class HessianRoom:
     """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these.
 
-    ``N`` takes the place of ``B``: the columns of the intercept and of the numbers alone.
+    With ``cells``, ``N`` (intercept and numbers) and ``C`` (the cells) take the place of ``B``.
     """
 
     layout: Layout
@@ -200,25 +214,33 @@ class HessianRoom:
     D: Array | None = None
     B: Array | None = None
     N: Array | None = None
+    C: Array | None = None
+    cells: Cells | None = None
 
     @classmethod
-    def of(cls, layout: Layout, columns: tuple[int, int] | None, *, apart: bool = False) -> HessianRoom:
-        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated; ``apart``: with N."""
+    def of(cls, layout: Layout, columns: tuple[int, int] | None, cells: Cells | None = None) -> HessianRoom:
+        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated."""
         levels = 0 if columns is None else columns[1] - columns[0]
         size = layout.size + 1 - levels
+        A = np.zeros((size, size))
         if columns is None:
-            return cls(layout=layout, eliminated=None, A=np.zeros((size, size)))
-        D, A = np.zeros(levels + 1), np.zeros((size, size))
-        if apart:
-            return cls(layout=layout, eliminated=columns, A=A, D=D, N=np.zeros((levels + 1, 1 + len(layout.columns))))
-        return cls(layout=layout, eliminated=columns, A=A, D=D, B=np.zeros((levels + 1, size)))
+            return cls(layout=layout, eliminated=None, A=A)
+        if cells is None:
+            return cls(layout=layout, eliminated=columns, A=A, D=np.zeros(levels + 1), B=np.zeros((levels + 1, size)))
+        values = layout.arrays[0][2][layout.ranges.index(columns)]
+        N = np.zeros((levels + 1) * (1 + len(layout.columns)) + 8)  # the kernel adds whole vectors
+        D = None if values is None else np.zeros(levels + 1)
+        return cls(layout=layout, eliminated=columns, A=A, D=D, N=N, C=np.zeros(cells.count + 1), cells=cells)
 
     def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
         """Return the fields of a problem."""
         fields: dict[str, npt.NDArray[Any] | int | None] = {"A": self.A, "size": len(self.A)}
         if self.eliminated is None:
             return fields
-        return {**fields, **self.layout.eliminating(self.eliminated), "D": self.D, "B": self.B, "N": self.N}
+        words = None if self.cells is None else self.cells.words
+        fields |= {"cells": words, "words": 0 if words is None else words.shape[1]}
+        sums = {"D": self.D, "B": self.B, "N": self.N, "C": self.C}
+        return {**fields, **sums, **self.layout.eliminating(self.eliminated)}
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
@@ -227,11 +249,25 @@ class HessianRoom:
         A[np.diag_indices_from(A)] = once.diagonal()
         if self.eliminated is None:
             return A
-        assert self.D is not None
-        both = self.B[:, :-1] if self.B is not None else self.N
-        assert both is not None
-        B = both[:-1]
-        return BorderedDiagonal(A=A, B=B, d=self.D[:-1], start=1 + self.eliminated[0])
+        first, last = self.eliminated
+        if self.N is None or self.C is None or self.cells is None:
+            assert self.B is not None and self.D is not None
+            return BorderedDiagonal(A=A, B=self.B[:-1, :-1], d=self.D[:-1], start=1 + first)
+        columns = self.layout.columns
+        numbers = self.N[: (last - first) * (1 + len(columns))].reshape(last - first, -1)
+        d = numbers[:, 0].copy() if self.D is None else self.D[:-1]
+        if self.cells.indices is None or self.cells.indptr is None:
+            return BorderedDiagonal(A=A, B=numbers, d=d, start=1 + first)
+        places = np.append(0, 1 + np.where(columns < first, columns, columns - (last - first)))
+        B = SparseBorder(
+            numbers=numbers,
+            places=places,
+            data=self.C[:-1],
+            indices=self.cells.indices,
+            indptr=self.cells.indptr,
+            columns=len(A),
+        )
+        return BorderedDiagonal(A=A, B=B, d=d, start=1 + first)
 
 
 def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -116,7 +116,7 @@ def _encode(native: Kernels, texts: TextBuffers) -> TextCodes:
             wider = np.empty(texts.n, dtype=widths[0])
             wider[:row] = codes[:row]
             codes = wider
-        most = min(4 * known + FIRST_LEVELS, _largest(widths[0]))
+        most = min(4 * known + FIRST_LEVELS, known + texts.n - row, _largest(widths[0]))
         room.grow(most, int(texts.offsets[row + 1] - texts.offsets[row]))
         counts = np.concatenate([counts[:known], np.zeros(most - known, dtype=np.int64)])
 

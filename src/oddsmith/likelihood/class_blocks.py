@@ -61,15 +61,16 @@ def _in_solver_coordinates(
     objective: FoldObjective, sums: list[BorderedDiagonal], columns: tuple[int, int]
 ) -> LevelPreconditioner:
     """Return the sums of pairs of classes as blocks: contrasts, units, the prior, and coordinates that are fixed."""
-    (C, _), start, (L, R) = objective.shape, 1 + columns[0], sums[0].B.shape
+    (C, _), start, L, R = objective.shape, 1 + columns[0], len(sums[0].d), len(sums[0].A)
     unit = np.concatenate([[1.0], objective.scale])
     r, e = sums[0].rest(unit), unit[start : start + L]
     A, B, D = np.empty((C, R, C, R)), np.empty((L, C, C, R)), np.empty((L, C, C))
     pairs = [(j, k) for j in range(C) for k in range(j + 1)]
     for pair, (j, k) in zip(sums, pairs, strict=True):
-        np.divide(pair.B, e[:, None], out=pair.B)
+        between = pair.B[:]
+        np.divide(between, e[:, None], out=between)
         for a, b in {(j, k), (k, j)}:
-            np.divide(pair.B, r, out=B[:, a, b])
+            np.divide(between, r, out=B[:, a, b])
             A[a, :, b], D[:, a, b] = pair.A / np.outer(r, r), pair.d / e**2
     T = objective.T
     if not np.array_equal(T, np.eye(C)):

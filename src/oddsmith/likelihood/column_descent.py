@@ -428,7 +428,7 @@ def present_rows(
     """Return the rows of positive weight by columns, with their classes, weights and offsets."""
     s = np.ones(source.n_rows) if source.s is None else source.s
     offset = np.zeros((source.n_rows, source.K - 1)) if source.offset is None else source.offset
-    X, t = source.X, source.t
+    X, t = source.X, source.t.astype(np.int32, copy=False)
     if not (s > 0.0).all():
         kept = s > 0.0
         X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]

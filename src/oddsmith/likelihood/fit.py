@@ -97,6 +97,10 @@ def make_objective(
     free = np.ones((contrast.shape[1], M + 1), dtype=bool)
     free[:, 0] = problem.intercept
     source, center, scale = _stored(problem, coordinates)
+    if isinstance(source, MemorySource) and source.form is not None:
+        from oddsmith.likelihood.table_sums import for_gradients
+
+        source = for_gradients(source, 8.0 * free.size)
     kind, device = _kind_of_objective(problem, coordinates)
     objective = kind(
         engine=problem.engine,

@@ -38,6 +38,7 @@ from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, C
 
 if TYPE_CHECKING:
     from oddsmith.kernels.lbfgs import LbfgsPoints
+    from oddsmith.kernels.table import Cells
     from oddsmith.likelihood.implicit_hessian import ImplicitHessian
 
 S = TypeVar("S", bound=Statistic)
@@ -45,11 +46,15 @@ S = TypeVar("S", bound=Statistic)
 
 @dataclass
 class ObjectiveState:
-    """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared)."""
+    """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
+
+    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero.
+    """
 
     passes: int = 0
     last: ObjectiveValue | None = None
     max_row_norm2: float | None = None
+    cells: Cells | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -195,7 +200,7 @@ class FoldObjective:
         X = self.fixed(x)
         X = self.T @ X if len(X) > 1 else X
         W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
-        return W if self.whitening is None else W @ self.whitening.T, np.ascontiguousarray(X[:, 0])
+        return W if self.whitening is None else W @ self.whitening.T, X[:, 0].copy()
 
     def evaluate(self, w: Array, order: int = 1, *, expected: bool = False) -> ObjectiveValue:
         """Return value, gradient and (``order=2``) Hessian at ``w``: one pass.
@@ -223,7 +228,7 @@ class FoldObjective:
         if not self.all_free:
             g = np.where(self.free, g, 0.0)
             if isinstance(H, BorderedDiagonal):
-                H = H.with_fixed(~self.free[0], max(1.0, self.weight))
+                H = H.fix(~self.free[0], max(1.0, self.weight))
             elif H is not None:
                 self._fix(H, max(1.0, self.weight))
         e = ObjectiveValue(
@@ -256,7 +261,7 @@ class FoldObjective:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
         at = self._at(w, order, inverse, expected=expected)
-        sums = self._sums_apart(at) if order >= 2 and self._crosses else self.fold(Curvature, at)
+        sums = self._sums_by_cells(at) if order >= 2 and self._has_cells else self.fold(Curvature, at)
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
@@ -273,18 +278,18 @@ class FoldObjective:
         return replace(sums, value=sums.value * m, gradient=sums.gradient * m, hessian=hessian)
 
     @cached_property
-    def _crosses(self) -> bool:
-        """Whether the block between the factor eliminated and all else is summed apart."""
+    def _has_cells(self) -> bool:
+        """Whether the block between the factor eliminated and all else is summed where it is not zero."""
         if self.eliminated is None:
             return False
-        from oddsmith.likelihood.table_sums import crosses
+        from oddsmith.likelihood.table_sums import has_cells
 
-        return crosses(self)
+        return has_cells(self)
 
-    def _sums_apart(self, at: CurvatureParams) -> Curvature:
-        from oddsmith.likelihood.table_sums import sums_apart
+    def _sums_by_cells(self, at: CurvatureParams) -> Curvature:
+        from oddsmith.likelihood.table_sums import sums_by_cells
 
-        return sums_apart(self, at)
+        return sums_by_cells(self, at)
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -470,8 +475,7 @@ class FoldObjective:
         if isinstance(source, MemorySource) and source.form is not None:
             from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
 
-            between = 0.0 if self._crosses else between_bytes(self)
-            return in_few_slices(source, between) if between else self.gradient_source
+            return in_few_slices(source, between_bytes(self))
         few = products <= policy.POLICY.one_thread_products
         if few or not isinstance(source, MemorySource) or source.transform is not None:
             return source

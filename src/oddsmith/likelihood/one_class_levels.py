@@ -36,7 +36,7 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, Recorder
 from oddsmith.solvers.certificate import certificate_from
 
-CHUNK_ROWS = 1 << 17  # Rows that are counted at a time, to save memory.
+CHUNK_ROWS = 1 << 16  # Rows that are counted at a time, to save memory.
 NOTHING = 1e-9  # Share of the largest weight of a direction that is rounding.
 LAST = 15  # Iterations along the way to infinity, where the rows that are left are separated too.
 FAR = 20.0  # Log odds of rows of one class, at least: a weight of the limit.
@@ -44,9 +44,9 @@ FAR = 20.0  # Log odds of rows of one class, at least: a weight of the limit.
 
 @dataclass(frozen=True)
 class OneClassLevels:
-    """Rows that levels of one class fit perfectly, and the diverging ``direction`` (1 + columns, user units)."""
+    """The rows ``left`` that no level of one class fits perfectly, and the diverging ``direction`` (1 + columns)."""
 
-    rows: npt.NDArray[np.bool_]
+    left: npt.NDArray[np.bool_]
     direction: Array
 
 
@@ -55,8 +55,8 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
 
     >>> rows = SplitRows((CodeRows(np.array([0, 0, 1, 2, 2], dtype=np.int8), 3, dropped=0),))
     >>> found = find_one_class_levels(MemorySource(rows, np.array([0, 1, 1, 0, 1], dtype=np.int32), 2), intercept=True)
-    >>> found.rows.tolist(), np.sign(found.direction).tolist()
-    ([False, False, True, False, False], [0.0, 1.0, 0.0])
+    >>> found.left.tolist(), np.sign(found.direction).tolist()
+    ([True, True, False, True, True], [0.0, 1.0, 0.0])
     """
     assert isinstance(source.X, SplitRows)
     factors = [
@@ -65,7 +65,7 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
         if isinstance(part, CodeRows) and part.x is None
     ]
     left = np.ones(source.n_rows, dtype=bool) if source.s is None else source.s > 0
-    present, rounds = left.copy(), []
+    rounds = []
     while True:
         found, gone = np.zeros(1 + source.shape.M), np.zeros_like(left)
         for factor, (a, b) in factors:
@@ -86,7 +86,7 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
         return None
     # What a round before has ordered, later ones must not undo.
     growth = [(1.0 + len(factors)) ** (len(rounds) - 1 - k) for k in range(len(rounds))]
-    return OneClassLevels(present & ~left, np.sum([g * d for g, d in zip(growth, rounds, strict=True)], axis=0))
+    return OneClassLevels(left, np.sum([g * d for g, d in zip(growth, rounds, strict=True)], axis=0))
 
 
 def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
@@ -155,31 +155,30 @@ def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[Likeliho
         towards = find_absent_classes(problem.memory_source, intercept=problem.intercept)
         if not towards.any():
             return None
-        verdict = verdict_of((towards, False), classes, [str(name) for name in problem.names()])
+        verdict = verdict_of((towards, False), classes, _terms(problem))
         return _fit_towards_infinity(problem), verdict
     found = find_one_class_levels(problem.memory_source, intercept=problem.intercept)
     if found is None:
         return None
-    return fit_without_levels(problem, found, classes, [str(name) for name in problem.names()])
+    return fit_without_levels(problem, found, classes)
 
 
-def fit_without_levels(
-    problem: Problem, found: OneClassLevels, classes: Labels, terms: list[str]
-) -> tuple[LikelihoodFit, Separation]:
+def fit_without_levels(problem: Problem, found: OneClassLevels, classes: Labels) -> tuple[LikelihoodFit, Separation]:
     """Fit the rows that no level of one class fits perfectly; these levels have the weights of the limit.
 
     Columns that separate the remaining rows are named as well.
     """
     source = problem.source
     assert isinstance(source, MemorySource)
-    s = np.where(found.rows, 0.0, 1.0 if source.s is None else source.s)
-    weight = np.array([s.sum(where=source.t == k) for k in range(2)])
+    s = found.left if source.s is None else np.where(found.left, source.s, 0.0)
+    weight = np.array([s.sum(where=source.t == k) for k in range(2)], dtype=np.float64)
     rest = replace(problem, source=replace(source, s=s), class_weight=weight)
     fit = fit_likelihood(rest) if weight.min() > 0 else _null_fit(problem)
     further = Separation("none", {})
     if fit.result.diverging:
-        further = find_separation(rest, fit, classes, terms)
+        further = find_separation(rest, fit, classes, _terms(problem))
         fit = resume(rest if further.kind == "none" else replace(rest, max_iter=min(rest.max_iter, LAST)), fit)
+    fit = _without_hessian(fit)  # which makes room for another
     objective, coordinates, common = make_objective(problem, fit.learned.coordinates, eliminate=True)
     x = coordinates.from_user(fit.coef, fit.intercept)
     direction = coordinates.from_user(found.direction[None, 1:], found.direction[:1])
@@ -187,16 +186,25 @@ def fit_without_levels(
         objective, (x, direction) = _without_aliased(objective, start_weights(problem, objective), (x, direction))
     else:
         objective = objective.restricted(fit.learned.free | (found.direction != 0.0))
-    reach = float(np.abs(x).sum() if weight.min() <= 0 else _largest_activation(source, found.rows, fit))
+    reach = float(np.abs(x).sum() if weight.min() <= 0 else _largest_activation(source, found.left, fit))
     w = x + (FAR + reach) * direction
     e = objective.evaluate(w, order=2 if objective.eliminated is not None else 1)
     result = replace(fit.result, w=w, final=e, diverging=False)
     learned = fitted_state(problem, objective, coordinates, common, result)
     towards = np.concatenate([part.ravel() for part in coordinates.to_user(direction)[::-1]])
     towards[np.abs(towards) <= NOTHING * np.abs(towards).max()] = 0.0
-    verdict = verdict_of((towards[None], weight.min() <= 0 or further.kind == "complete"), classes, terms)
+    verdict = verdict_of((towards[None], weight.min() <= 0 or further.kind == "complete"), classes, _terms(problem))
     verdict = replace(verdict, infinite={**further.infinite, **verdict.infinite})
     return likelihood_fit(learned, result, fit.certificate, fit.plan, flat=True), verdict
+
+
+def _terms(problem: Problem) -> list[str]:
+    return [str(name) for name in problem.names()]
+
+
+def _without_hessian(fit: LikelihoodFit) -> LikelihoodFit:
+    result = replace(fit.result, final=replace(fit.result.final, hessian=None))
+    return replace(fit, result=result, learned=replace(fit.learned, hessian=None, bordered=None))
 
 
 def _without_aliased(
@@ -221,10 +229,16 @@ def _without_aliased(
     return part, (moved[0], moved[1])
 
 
-def _largest_activation(source: MemorySource, rows: npt.NDArray[np.bool_], fit: LikelihoodFit) -> float:
-    part = source.take(np.flatnonzero(rows))
-    A = part.block(0, part.n_rows).Phi.activations(fit.coef.T) + fit.intercept
-    return float(np.abs(A).max(initial=0.0))
+def _largest_activation(source: MemorySource, left: npt.NDArray[np.bool_], fit: LikelihoodFit) -> float:
+    """Return the largest activation of the rows that are not left."""
+    largest = 0.0
+    for start in range(0, source.n_rows, CHUNK_ROWS):
+        part = source.block(start, min(start + CHUNK_ROWS, source.n_rows))
+        gone = ~left[start : start + CHUNK_ROWS] & (True if part.s is None else part.s > 0)
+        some = part.Phi.take(np.flatnonzero(gone))
+        A = some.activations(fit.coef.T) + fit.intercept
+        largest = max(largest, float(np.abs(A).max(initial=0.0)))
+    return largest
 
 
 def _fit_towards_infinity(problem: Problem) -> LikelihoodFit:

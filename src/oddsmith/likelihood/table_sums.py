@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal
-from oddsmith.engines import AnySource, MemorySource
-from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
-from oddsmith.kernels.curvature import can_cross, cross_block, cross_room
-from oddsmith.kernels.reference import RowBuffers
+from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import available_cores, in_slices, parallel_map
+from oddsmith.kernels.curvature import count_cells, find_cells
+from oddsmith.kernels.curvature import has_cells as cells_are_read
+from oddsmith.kernels.table import Cells
 from oddsmith.kernels.texts import count_codes
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
@@ -32,48 +31,79 @@ def between_bytes(objective: FoldObjective) -> float:
     return 8.0 * (last - first) * (objective.size - (last - first))
 
 
-def crosses(objective: FoldObjective) -> bool:
-    """Whether that block is summed apart: in two slices it would take much memory."""
+def has_cells(objective: FoldObjective) -> bool:
+    """Whether that block is summed where it is not zero: rows in memory, which kernels read."""
     source = objective.source
     if not isinstance(source, MemorySource) or source.form is None:
         return False
-    large = 2.0 * between_bytes(objective) > policy.POLICY.table_room * source.n_rows * source.form.row_bytes
-    return large and can_cross(source.block(*source.slices()[0]), objective._at(np.zeros(objective.size), 2))
+    return cells_are_read(source.block(*source.slices()[0]), objective._at(np.zeros(objective.size), 2))
 
 
-def in_few_slices(source: AnySource | RunSource, sums: float) -> AnySource | RunSource:
+def in_few_slices(source: MemorySource, sums: float) -> MemorySource:
     """Return the rows of a table in few slices, since the sums of each (so many bytes) take time to make and merge."""
     settings = policy.POLICY
-    if not isinstance(source, MemorySource) or source.form is None:
-        return source
     few = max(settings.small_slices, source.n_rows // settings.table_slice_rows)
     if sums:
-        room = settings.table_room * source.n_rows * source.form.row_bytes
-        few = settings.small_slices if settings.small_slices * sums <= room else 2
+        few = settings.small_slices if settings.small_slices * sums <= _room(source) else 2
     return in_slices(source, few) if len(source.slices()) > few else source
 
 
-def sums_apart(objective: FoldObjective, at: CurvatureParams) -> Curvature:
-    """Return the sums with a Hessian in which a factor is eliminated, in the memory of one such Hessian.
+def for_gradients(source: MemorySource, sums: float) -> MemorySource:
+    """Return the rows of a table in so few slices that their gradients (so many bytes each) take little memory."""
+    few = max(policy.POLICY.small_slices, int(0.5 * _room(source) / sums))
+    return in_slices(source, few) if len(source.slices()) > few else source
 
-    Each thread sums levels of its own between the factor and the others: the block exists once, not for every slice of
-    the rows.
-    """
-    source, h = objective.memory_source, np.empty(objective.n_rows)
-    buffers = replace(objective.buffers or RowBuffers(), curvature=h)
-    sums = objective.fold(Curvature, replace(at, apart=True, buffers=buffers))
-    H = sums.hessian
-    assert isinstance(H, BorderedDiagonal)
-    L, threads = len(H.d), objective.threads or available_cores()
-    rows = source.block(0, source.n_rows)
-    B = cross_room(rows, at, H.B)
 
-    def add(levels: tuple[int, int]) -> None:
-        cross_block(rows, h, at, levels, B[slice(*levels)])
+def _room(source: MemorySource) -> float:
+    """Return the bytes that sums over a table may take."""
+    assert source.form is not None
+    return policy.POLICY.table_room * source.n_rows * source.form.row_bytes
 
-    edges = [L * i // threads for i in range(threads + 1)]
-    deque(parallel_map(add, list(pairwise(edges)), threads), maxlen=0)
-    return replace(sums, hessian=replace(H, B=B[:, :-1]))
+
+def sums_by_cells(objective: FoldObjective, at: CurvatureParams) -> Curvature:
+    """Return the sums with a Hessian in which a factor is eliminated, its block with all else where it is not zero."""
+    source = objective.memory_source
+    if objective.state.cells is None:
+        objective.state.cells = _cells(objective)
+    cells = objective.state.cells
+    assert cells is not None
+    objective.count_pass()
+    assert source.form is not None and objective.eliminated is not None
+    first, last = objective.eliminated
+    numbers = 1 + source.form.M - sum(b - a for a, b in source.form.factors)
+    source = in_few_slices(source, 8.0 * (cells.count + numbers * (last - first)))
+    at = replace(at, cells=cells)
+    total: Curvature | None = None
+    for part in parallel_map(lambda rows: Curvature.of(source.block(*rows), at), source.slices(), _threads(objective)):
+        if total is None:
+            total = part
+            continue
+        H = total.hessian
+        assert isinstance(H, BorderedDiagonal) and isinstance(part.hessian, BorderedDiagonal)
+        H.add(part.hessian)
+        total = replace(replace(total, hessian=None).merge(replace(part, hessian=None)), hessian=H)
+    assert total is not None
+    return total
+
+
+def _cells(objective: FoldObjective) -> Cells:
+    """Return which levels of other factors occur beside those of the factor eliminated: one pass over the codes."""
+    source, columns = objective.memory_source, objective.eliminated
+    assert columns is not None and source.form is not None
+    if len(source.form.factors) == 1:
+        return Cells()
+    source = in_few_slices(source, between_bytes(objective) / 32.0)
+    words: npt.NDArray[np.uint64] | None = None
+    for part in parallel_map(
+        lambda rows: find_cells(source.block(*rows), columns), source.slices(), _threads(objective)
+    ):
+        words = part if words is None else np.bitwise_or(words, part, out=words)
+    assert words is not None
+    return count_cells(source.block(*source.slices()[0]), columns, words)
+
+
+def _threads(objective: FoldObjective) -> int:
+    return objective.threads or available_cores()
 
 
 def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldObjective, npt.NDArray[np.bool_]]:
@@ -129,8 +159,7 @@ class SampleFactor:
         assert isinstance(source.X, SplitRows)
         parts = zip(source.X.parts, source.X.ranges, strict=True)
         factors = [(part, columns) for part, columns in parts if isinstance(part, CodeRows)]
-        threads = objective.threads or available_cores()
-        squares = parallel_map(lambda one: _level_squares(one[0], source.s), factors, threads)
+        squares = parallel_map(lambda one: _level_squares(one[0], source.s), factors, _threads(objective))
         for (_, (a, b)), sums in zip(factors, squares, strict=True):
             mean = H[0, 0] / objective.weight / objective.scale[a:b] ** 2
             diagonal[1 + a : 1 + b] = sums * mean + prior[1 + a : 1 + b]

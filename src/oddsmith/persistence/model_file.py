@@ -15,7 +15,7 @@ from narwhals import Implementation
 
 import oddsmith
 from oddsmith import statistics as _statistics  # noqa: F401
-from oddsmith.bordered import BorderedDiagonal
+from oddsmith.bordered import BorderedDiagonal, SparseBorder
 from oddsmith.data_access.class_views import BinaryView
 from oddsmith.data_access.shards import Shard, ShardParams
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
@@ -29,7 +29,7 @@ from oddsmith.design.basis.spline import Picked
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, SampledRows
 from oddsmith.design.formula import Expression
 from oddsmith.design.functions import Center, Poly, Scale, Splines
-from oddsmith.design.levels import Category, ColumnSummary, TableSchema
+from oddsmith.design.levels import Category, ColumnSummary, LevelNames, TableSchema
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.partitioned import Piece, as_it_is
@@ -51,7 +51,7 @@ from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.merge_mixin import MergeMixin
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.persistence import read_model, register, write_model
-from oddsmith.persistence.codec import register_value
+from oddsmith.persistence.codec import PLAIN, register_value
 from oddsmith.prior_selection.quadratic_model import Selection
 from oddsmith.priors import PRIORS, Anchored, Inherited, Quadratic
 from oddsmith.protocols import ClassifierLike
@@ -69,7 +69,18 @@ from oddsmith.statistics.scores import LeverageParams
 RECORDS = (
     *(Certificate, Trace, Plan, Stage, Selection, Separation),
     *(DeviceQuasiNewton, DeviceSoftmax),
-    *(Expansion, Coordinates, BorderedDiagonal, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
+    *(
+        Expansion,
+        Coordinates,
+        BorderedDiagonal,
+        SparseBorder,
+        FittedState,
+        EarlierRows,
+        OnlineState,
+        Anchored,
+        Inherited,
+        Quadratic,
+    ),
     *(Folded, Solution, ColumnPlan, NaiveDensities, GaussianDensities),
     *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),
     *(families.MultinomialColumns, families.PoissonColumns),
@@ -191,6 +202,7 @@ def register_types() -> None:
         register_value(link, f"link {name}")
     for name, function in (("as it is", as_it_is), ("nothing", zero_column)):
         register_value(function, name)
+    PLAIN[LevelNames] = lambda names: {"tuple": list(names)}
 
 
 register_types()  # imports every model now: loading a file imports nothing

@@ -40,9 +40,22 @@ class CodeRows(Rows):
     x: Array | None = None
     level_columns: npt.NDArray[np.int32] | None = None
     n_columns: int = 0
+    entries: npt.NDArray[np.int32] = field(init=False, repr=False)
+    """The column of each entry of a table by code + 1, −1 where it has none."""
 
     def __post_init__(self) -> None:
         check_codes(self.codes, self.levels, "A factor")
+        entries = np.empty(self.levels + 1, dtype=np.int32)
+        entries[0] = -1
+        if self.level_columns is not None:
+            entries[1:] = self.level_columns
+            object.__setattr__(self, "level_columns", entries[1:])
+        else:
+            entries[1:] = np.arange(self.levels)
+            if self.dropped is not None:
+                entries[self.dropped + 1] = -1
+                entries[self.dropped + 2 :] -= 1
+        object.__setattr__(self, "entries", entries)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,17 +75,6 @@ class CodeRows(Rows):
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return self.codes.itemsize + (0 if self.x is None else self.x.itemsize)
-
-    @property
-    def entries(self) -> npt.NDArray[np.int32]:
-        """The column of each entry of a table by code + 1, −1 where it has none."""
-        columns = self.level_columns
-        if columns is None:
-            columns = np.arange(self.levels, dtype=np.int32)
-            if self.dropped is not None:
-                columns[self.dropped + 1 :] -= 1
-                columns[self.dropped] = -1
-        return np.concatenate([np.array([-1], dtype=np.int32), columns])
 
     def places(self) -> Indices:
         """Return the column of each row's level, −1 where it has none."""

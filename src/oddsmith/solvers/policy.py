@@ -74,11 +74,11 @@ class Policy:
     """Root mean square of the change of activations by a step, from which on a Hessian follows it; and the same for all
     digits, where the Hessian must contract the rest many times (flights: 17 ms with 0.03 … 0.15; 50,000 groups: Newton
     steps alone 184 ms, 160 ms)."""
-    table_steps: int = 6
-    """Gradient steps after which progress is so slow that a Hessian follows."""
-    table_room: float = 0.2
-    """Share of a table's bytes that sums of a Hessian may take. With more, those between the factor eliminated and the
-    others are summed level by level, once for all slices."""
+    table_steps: int = 2
+    """Gradient steps after which progress is so slow that a Hessian follows (50,000 groups: 6 take 454 ms, 2 412 ms and
+    the memory of four pairs of vectors less; 4,000 aircraft without a prior 307 and 324 ms)."""
+    table_room: float = 0.1
+    """Share of a table's bytes that the sums of a Hessian in four slices may take; with more, there are two slices."""
     table_slice_rows: int = 1 << 16
     """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16
     slices 5.3 ms, 4 slices 3.7 ms)."""

@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import ObjectiveValue, Preconditioner, Recorder, SolverResult, TableSampled
+from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult, TableSampled
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, continue_with_newton, looks_separated, stalled
@@ -45,16 +45,14 @@ class TableNewton:
         left = max(1, max_iter - len(recorder.records))
         return continue_with_newton(newton, objective, e.w, recorder, tol, left)
 
-    def _start(
-        self, objective: TableSampled, w: Array, recorder: Recorder
-    ) -> tuple[ObjectiveValue, Preconditioner | None]:
-        """Return the evaluation at the optimum of a sample, and a factor of about the Hessian there (1).
+    def _start(self, objective: TableSampled, w: Array, recorder: Recorder) -> tuple[ObjectiveValue, Array | None]:
+        """Return the evaluation at the optimum of a sample, and the step by about the Hessian there (1).
 
         If ``w`` is better, the evaluation there, which has a Hessian, and None.
         """
         if not self.sample_rows:
             return objective.evaluate(w, order=2), None
-        settings = policy.POLICY
+        settings, x = policy.POLICY, w.copy()
         sample, kept = objective.table_sample(self.sample_rows, self.seed)
         stop = math.sqrt(sample.size / sample.sampling_fraction)  # its sampling error, which the next step mends
         newton = Newton(watch_divergence=False, stop=stop)
@@ -62,36 +60,37 @@ class TableNewton:
         if not math.isfinite(found.value):
             return objective.evaluate(w, order=2), None
         recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")
-        x = w.copy()
-        x[kept] = found.w
+        value, x[kept], H = found.value, found.w, found.dense_hessian
+        del sample, found  # its rows make room
         e = objective.evaluate(x)
-        if not e.value <= settings.misleading * found.value and not e.value <= sample.evaluate(w[kept]).value:
-            return objective.evaluate(w, order=2), None
-        return e, objective.sample_factor(found.dense_hessian)
+        if not e.value <= settings.misleading * value:
+            sample, kept = objective.table_sample(self.sample_rows, self.seed)
+            if not e.value <= sample.evaluate(w[kept]).value:
+                return objective.evaluate(w, order=2), None
+        return e, objective.sample_factor(H).solve(e.gradient)
 
     def _descend(
         self,
         objective: TableSampled,
         e: ObjectiveValue,
-        rough: Preconditioner | None,
+        first: Array | None,
         recorder: Recorder,
         tol: float,
         max_iter: int,
     ) -> tuple[ObjectiveValue, SolverResult | None]:
-        """Return the last point and, if it is certified, the result (steps 2 and 3); ``rough`` gives the first step."""
+        """Return the last point and, if it is certified, the result (steps 2 and 3); ``first`` is the first step, if given."""
         settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
         step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
             recorder.add(e, step)
-            factor = rough or guess.factor()
-            p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
+            p = two_loop(e.gradient, pairs, guess.factor().solve, guess.factor().norm) if first is None else first
             slope = float(p @ e.gradient)
             if not (math.isfinite(slope) and slope > 0.0):
                 break
             decrements.append(math.sqrt(slope))
             if stalled(decrements, e.value, tol):  # nor does the last Hessian certify: Newton's method says what it can
                 break
-            exact = rough is None
+            exact, first = first is None, None
             if exact and self.strict and last_step_distance(objective, guess, e, tol) <= 1.0:
                 break
             if exact and self.strict and self._diverges(decrements):
@@ -100,22 +99,23 @@ class TableNewton:
                 certificate = certify_from(objective, e, guess, tol)
                 if certificate.converged:
                     return e, recorder.result(e, certificate)
-            order = 2 if rough or len(pairs) >= settings.table_steps or _change(guess, decrements[-1]) > near else 1
+            order = 2 if not exact or len(pairs) >= settings.table_steps or _change(guess, decrements[-1]) > near else 1
             if order == 2:  # the Hessian before makes room for the next one
                 guess = e = replace(e, hessian=None)
+                pairs.clear()
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
                 moved = line_search(objective, e, p, slope, order=order)  # 2
-            if moved is None and rough:
-                rough, e = None, objective.evaluate(e.w, order=2)
-                guess = e
+            if moved is None and not exact:
+                guess = e = objective.evaluate(e.w, order=2)
                 continue
             if moved is None:
                 break
-            rough, (f, step) = None, moved
+            f, step = moved
             add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
             e = f
             if e.hessian is not None:
                 guess, pairs = e, []
+            del moved, f  # nobody else may hold its Hessian
         return e, None
 
     def _diverges(self, decrements: list[float]) -> bool:

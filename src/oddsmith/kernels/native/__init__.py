@@ -93,12 +93,16 @@ class TableProblem(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("n", "m", "f")),
-        *((name, _P) for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "places")),
-        *((name, _P) for name in ("numbers", "center")),
-        *((name, _P) for name in ("t", "s", "offset", "w", "inverse", "rows", "g", "squares", "A")),
-        *((name, _I) for name in ("size", "eliminated", "start", "levels")),
-        *((name, _P) for name in ("D", "B", "N")),
-        *((name, _I) for name in ("from_", "to")),
+        *(
+            (name, _P)
+            for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "entries")
+        ),
+        *((name, _P) for name in ("firsts", "numbers", "center", "t", "s")),
+        *((name, _I) for name in ("t_kind", "s_kind")),
+        *((name, _P) for name in ("offset", "w", "inverse", "rows", "g", "squares", "A")),
+        *((name, _I) for name in ("nowhere", "size", "eliminated", "start", "levels")),
+        *((name, _P) for name in ("D", "B", "N", "C", "cells")),
+        *((name, _P if name == "indices" else _I) for name in ("words", "indices")),
         *((name, _D) for name in ("value", "max_norm2")),
     )
 

@@ -9,9 +9,13 @@
 #define COPIES 4       /* of the sums of a factor */
 #define FEW_LEVELS 256 /* with fewer, its sums are kept in copies */
 
-enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, CROSS };
+enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS };
 enum { FLOAT64, FLOAT32, INT64, INT32, INT16, INT8, UINT8 };
 static const int64_t BYTES[] = {8, 4, 8, 4, 2, 1, 1};
+
+typedef struct {
+    uint64_t bits, before; /* columns in which there are cells, and the cells of all words before */
+} cell_word;
 
 typedef struct {
     int64_t n, m, f; /* rows, columns of numbers, factors */
@@ -21,21 +25,26 @@ typedef struct {
     const int64_t *code_kinds;
     const int64_t *code_levels;   /* of each factor: codes are -1 ... code_levels - 1 */
     const double *const *values;  /* of each factor: what stands in the level's column, NULL for ones */
-    const int32_t *const *places; /* of each factor: the place in the sums by code + 1 */
+    const int32_t *const *entries; /* of each factor: its column by code + 1, -1 for none */
+    const int64_t *firsts;         /* of each factor: the place in the sums of its first column */
     const int64_t *numbers;       /* m: the place of each column of numbers */
     const double *center;         /* m */
-    const int32_t *t;
-    const double *s, *offset; /* or NULL */
+    const void *t, *s;        /* s may be NULL */
+    int64_t t_kind, s_kind;
+    const double *offset;     /* or NULL */
     const double *w;          /* weights or direction; NULL: none needed */
     const double *inverse;    /* to find the longest row, or NULL */
     double *rows;             /* n: curvatures written by LOGISTIC and read by PRODUCT (or NULL), given r, or activations */
     double *g, *squares;      /* sums of r (1, z) and of r (1, z²), or NULL */
     double *A;                /* the Hessian, each pair once, without the factor eliminated; or NULL */
+    int64_t nowhere;          /* the place of what belongs to no column */
     int64_t size, eliminated; /* order of A, one more than the columns; the factor eliminated, or -1 */
     int64_t start, levels;    /* of that factor: its first place, the number of its places */
-    double *D, *B, *N;        /* its diagonal, and its rows of the Hessian (levels + 1 by size); or only those with the
-                                 intercept and the numbers (levels + 1 by 1 + m), and B is NULL */
-    int64_t from, to;         /* CROSS: the levels whose rows B has */
+    double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size) */
+    double *N, *C;            /* in place of B: of each level the sums of h (1, z), and those of its cells */
+    cell_word *cells;         /* levels of other factors that occur beside a level: so many `words` for each */
+    int64_t words;
+    int32_t *indices;         /* the columns of the cells */
     double value, max_norm2;
 } table_problem;
 
@@ -60,19 +69,14 @@ typedef struct {
     factor_sums *factors;
 } table_tile;
 
-/* Numbers less c: of `n` rows from `first` on or, where `which` is not NULL, of those of them that it lists. */
+/* Numbers less c, of `n` rows from `first` on. */
 #define COLUMN(KIND)                                                                                                       \
     do {                                                                                                                   \
         const KIND *restrict from = (const KIND *)x + first;                                                               \
-        if (which)                                                                                                         \
-            for (int64_t i = 0; i < n; i++) to[i] = (double)from[which[i]] - c;                                            \
-        else                                                                                                               \
-            for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                   \
+        for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                       \
     } while (0)
 
-INLINE void load_column(
-    const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *which, double c, double *restrict to
-) {
+INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, double c, double *restrict to) {
     switch (kind) {
     case FLOAT64: COLUMN(double); break;
     case FLOAT32: COLUMN(float); break;
@@ -87,14 +91,11 @@ INLINE void load_column(
 #define CODES(KIND)                                                                                                        \
     do {                                                                                                                   \
         const KIND *restrict from = (const KIND *)x + first;                                                               \
-        if (which)                                                                                                         \
-            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[which[i]] + 1;                                           \
-        else                                                                                                               \
-            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                  \
+        for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                      \
     } while (0)
 
 /* Codes + 1. */
-INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, const int32_t *which, int32_t *restrict to) {
+INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, int32_t *restrict to) {
     switch (kind) {
     case INT32: CODES(int32_t); break;
     case INT16: CODES(int16_t); break;
@@ -115,20 +116,27 @@ INLINE void prefetch_tile(const table_problem *p, int64_t first) {
     for (int64_t k = 0; k < p->f; k++) prefetch_column(p->codes[k], p->code_kinds[k], first, n);
 }
 
+/* The place in the sums of a level, by code + 1. */
+INLINE int32_t place_of(const table_problem *p, int64_t k, int64_t i) {
+    const int32_t entry = p->entries[k][i];
+    return (int32_t)(entry < 0 ? p->nowhere : p->firsts[k] + entry);
+}
+
 /* Where the sums of a factor are in a tile, and its values. */
-INLINE void load_factor(const table_problem *p, int64_t k, int64_t first, int64_t n, const int32_t *which, table_tile t) {
+INLINE void load_factor(const table_problem *p, int64_t k, int64_t first, int64_t n, table_tile t) {
     int32_t *restrict at = t.at + k * TABLE_TILE;
-    load_codes(p->codes[k], p->code_kinds[k], first, n, which, at);
+    load_codes(p->codes[k], p->code_kinds[k], first, n, at);
     if (!t.factors[k].copies)
-        for (int64_t i = 0; i < n; i++) at[i] = p->places[k][at[i]];
+        for (int64_t i = 0; i < n; i++) at[i] = place_of(p, k, at[i]);
     if (p->values[k])
-        for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + (which ? which[i] : i)];
+        for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + i];
 }
 
 INLINE void load_tile(const table_problem *p, int64_t first, int64_t n, table_tile t) {
     for (int64_t j = 0; j < p->m; j++)
-        load_column(p->columns[j], p->column_kinds[j], first, n, NULL, p->center[j], t.Z + j * TABLE_TILE);
-    for (int64_t k = 0; k < p->f; k++) load_factor(p, k, first, n, NULL, t);
+        load_column(p->columns[j], p->column_kinds[j], first, n, p->center[j], t.Z + j * TABLE_TILE);
+    for (int64_t k = 0; k < p->f; k++) load_factor(p, k, first, n, t);
+    if (p->s) load_column(p->s, p->s_kind, first, n, 0.0, t.s);
 }
 
 INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_tile t) {
@@ -148,7 +156,7 @@ INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_
 }
 
 /* The longest row; `q` takes the squares of the tile's. */
-INLINE void longest(table_problem *p, int64_t first, int64_t n, table_tile t, double *restrict q) {
+INLINE void longest(table_problem *p, int64_t n, table_tile t, double *restrict q) {
     for (int64_t i = 0; i < n; i++) q[i] = 0.0;
     for (int64_t j = 0; j < p->m; j++) {
         const double scale = p->inverse[p->numbers[j]], *restrict z = t.Z + j * TABLE_TILE;
@@ -163,7 +171,7 @@ INLINE void longest(table_problem *p, int64_t first, int64_t n, table_tile t, do
             for (int64_t i = 0; i < n; i++) q[i] += scale[at[i]];
     }
     for (int64_t i = 0; i < n; i++)
-        if (q[i] > p->max_norm2 && !(p->s && p->s[first + i] == 0.0)) p->max_norm2 = q[i];
+        if (q[i] > p->max_norm2 && !(p->s && t.s[i] == 0.0)) p->max_norm2 = q[i];
 }
 
 /* Sums of r by level. */
@@ -257,6 +265,38 @@ INLINE void add_rows(factor_sums sums, const int32_t *at, int64_t n, const doubl
     }
 }
 
+/* Add the sums of the factor eliminated: h (1, z), in whole vectors (what is beyond is zero), and h for each cell, which is
+   found by counting those before it. What belongs to no column has the place after the last. */
+INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
+    const int64_t e = p->eliminated;
+    const int32_t *restrict rows = t.rows + e * TABLE_TILE;
+    const double *restrict v = p->values[e] ? t.V + e * TABLE_TILE : NULL;
+    double *restrict hv = t.hz, *restrict sums = p->C;
+    for (int64_t i = 0; i < n; i++) {
+        double *u = p->N + rows[i] * (1 + p->m);
+        const double *y = t.Y + i * t.wide, scale = v ? v[i] : 1.0;
+        for (int64_t j = 0; j < t.wide; j += LANES_double) store_double(u + j, AT(u + j) + scale * AT(y + j));
+    }
+    for (int64_t i = 0; i < n; i++) hv[i] = v ? t.h[i] * v[i] : t.h[i];
+    for (int64_t i = 0; i < n && v; i++) p->D[rows[i]] += hv[i] * v[i];
+    for (int64_t l = 0; l < p->f; l++) {
+        if (l == e) continue;
+        const int32_t *restrict columns = t.rows + l * TABLE_TILE, nowhere = (int32_t)p->size - 1;
+        const double *restrict x = p->values[l] ? t.V + l * TABLE_TILE : NULL;
+        const uint64_t last = p->cells[p->levels * p->words].before;
+        uint64_t at[TABLE_TILE];
+        for (int64_t i = 0; i < n; i++) {
+            const cell_word word = p->cells[rows[i] * p->words + (columns[i] >> 6)];
+            const uint64_t earlier = word.bits & (((uint64_t)1 << (columns[i] & 63)) - 1);
+            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(earlier);
+        }
+        if (x)
+            for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i] * x[i];
+        else
+            for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i];
+    }
+}
+
 /* Add the rows of the Hessian of one factor: with the numbers, with the factors before it (all others, if it is the one
    eliminated), and its diagonal. */
 INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, const int32_t *numbers) {
@@ -271,12 +311,11 @@ INLINE void add_factor(table_problem *p, int64_t k, int64_t n, table_tile t, con
         add_rows(t.factors[k], t.at + k * TABLE_TILE, n, t.Y, t.wide);
     else
         for (int64_t i = 0; i < n; i++) {
-            double *restrict row = H ? H + rows[i] * size : p->N + rows[i] * (1 + m);
+            double *restrict row = H + rows[i] * size;
             row[0] += hv[i];
-            for (int64_t j = 0; j < m; j++) row[H ? numbers[j] : 1 + j] += hv[i] * t.Z[j * TABLE_TILE + i];
+            for (int64_t j = 0; j < m; j++) row[numbers[j]] += hv[i] * t.Z[j * TABLE_TILE + i];
             *(apart ? p->D + rows[i] : row + rows[i]) += p->values[k] ? hv[i] * v[i] : hv[i];
         }
-    if (!H) return;
     for (int64_t l = 0; l < (apart ? p->f : k); l++) {
         if (l == p->eliminated) continue;
         const int32_t *restrict columns = t.rows + l * TABLE_TILE;
@@ -301,42 +340,46 @@ INLINE void find_rows(const table_problem *p, int64_t k, int64_t n, table_tile t
 INLINE void add_hessian(table_problem *p, int64_t n, table_tile t, const int32_t *numbers) {
     add_numbers(p, n, t);
     for (int64_t k = 0; k < p->f; k++) find_rows(p, k, n, t);
-    for (int64_t k = 0; k < p->f; k++) add_factor(p, k, n, t, numbers);
+    for (int64_t k = 0; k < p->f; k++)
+        if (k == p->eliminated && p->N)
+            add_cells(p, n, t);
+        else
+            add_factor(p, k, n, t, numbers);
 }
 
-/* Add the rows of the Hessian of some levels of the factor eliminated, with all other factors. If they are few of the
-   levels, only the codes of that factor are read of all rows. */
-INLINE void add_cross(table_problem *p, int64_t first, int64_t n, table_tile t) {
-    const int64_t e = p->eliminated, size = p->size, from = p->from, to = p->to, few = 8 * (to - from) < p->levels;
-    int32_t *rows = t.rows + e * TABLE_TILE, which[TABLE_TILE];
-    int64_t count = 0;
-    load_factor(p, e, first, n, NULL, t);
-    find_rows(p, e, n, t);
-    for (int64_t i = 0; i < n; i++) {
-        which[count] = (int32_t)i;
-        count += rows[i] >= from && rows[i] < to;
+/* Set the bits of the cells that occur in a tile. */
+INLINE void find_cells(const table_problem *p, int64_t first, int64_t n, table_tile t) {
+    const int64_t e = p->eliminated;
+    const int32_t *restrict rows = t.rows + e * TABLE_TILE;
+    for (int64_t k = 0; k < p->f; k++) {
+        load_factor(p, k, first, n, t);
+        find_rows(p, k, n, t);
     }
-    for (int64_t c = 0; c < count; c++) {
-        const int64_t own = which[c];
-        t.h[c] = p->rows[first + own] * (p->values[e] ? t.V[e * TABLE_TILE + own] : 1.0);
-        rows[c] = rows[own] - (int32_t)from;
-    }
-    for (int64_t l = 0; l < p->f; l++) {
-        if (l == e) continue;
-        load_factor(p, l, first, few ? count : n, few ? which : NULL, t);
-        find_rows(p, l, few ? count : n, t);
-        const int32_t *columns = t.rows + l * TABLE_TILE;
-        const double *v = p->values[l] ? t.V + l * TABLE_TILE : NULL;
-        for (int64_t c = 0; c < count; c++) {
-            const int64_t i = few ? c : which[c];
-            p->B[rows[c] * size + columns[i]] += v ? t.h[c] * v[i] : t.h[c];
+    for (int64_t k = 0; k < p->f; k++) {
+        const int32_t *restrict columns = t.rows + k * TABLE_TILE;
+        for (int64_t i = 0; i < n && k != e; i++) {
+            const uint64_t there = rows[i] != p->levels && columns[i] != p->size - 1;
+            p->cells[rows[i] * p->words + (columns[i] >> 6)].bits |= there << (columns[i] & 63);
         }
     }
 }
 
+/* Count the cells before each word, and list their columns, if that is asked for. */
+static void count_cells(table_problem *p) {
+    uint64_t count = 0;
+    for (int64_t row = 0; row <= p->levels; row++)
+        for (int64_t k = 0; k < p->words; k++) {
+            cell_word *word = p->cells + row * p->words + k;
+            word->before = count;
+            for (uint64_t left = p->indices ? word->bits : 0; left; left &= left - 1)
+                p->indices[count++] = (int32_t)(64 * k + __builtin_ctzll(left));
+            count = word->before + (uint64_t)__builtin_popcountll(word->bits);
+        }
+}
+
 /* Whether a factor has tables of its own: what they cost must be little against the rows. */
 INLINE int has_tables(const table_problem *p, int64_t k) {
-    return !p->values[k] && 4 * (p->code_levels[k] + 1) <= p->n;
+    return !p->values[k] && 16 * (p->code_levels[k] + 1) <= p->n && !(k == p->eliminated && p->N);
 }
 
 INLINE int64_t copies_of(const table_problem *p, int64_t k) {
@@ -361,14 +404,14 @@ static factor_sums make_factor(const table_problem *p, int64_t k, int64_t wide, 
     const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k), size = row_numbers(p, k, wide);
     factor_sums sums = {entries, copies, p->w, p->inverse, p->g, NULL, NULL};
     if (!copies) return sums;
-    const int32_t *places = p->places[k];
     double *w = p->w ? arena_take(memory, 8 * entries) : NULL, *inverse = p->inverse ? arena_take(memory, 8 * entries) : NULL;
     int32_t *rows = arena_take(memory, 4 * entries);
     sums.w = w, sums.inverse = inverse, sums.rows = rows, sums.g = p->g ? arena_take(memory, 8 * copies * entries) : NULL;
     for (int64_t i = 0; i < entries; i++) {
-        if (w) w[i] = p->w[places[i]];
-        if (inverse) inverse[i] = p->inverse[places[i]];
-        rows[i] = row_of(p, k, places[i]);
+        const int32_t place = place_of(p, k, i);
+        if (w) w[i] = p->w[place];
+        if (inverse) inverse[i] = p->inverse[place];
+        rows[i] = row_of(p, k, place);
     }
     for (int64_t i = 0; i < copies * entries && sums.g; i++) sums.g[i] = 0.0;
     if (size) sums.u = arena_take(memory, 8 * size);
@@ -383,17 +426,15 @@ static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums su
     for (int64_t i = 0; i < entries && p->g; i++) {
         double total = 0.0;
         for (int64_t c = 0; c < sums.copies; c++) total += sums.g[c * entries + i];
-        p->g[p->places[k][i]] += total;
-        if (p->squares) p->squares[p->places[k][i]] += total;
+        p->g[place_of(p, k, i)] += total;
+        if (p->squares) p->squares[place_of(p, k, i)] += total;
     }
     for (int64_t i = 0; i < entries && sums.u; i++) {
-        const int alone = apart && !p->B;
-        double *u = sums.u + i * wide, *row = p->A + sums.rows[i] * p->size;
-        if (apart) row = alone ? p->N + sums.rows[i] * (1 + p->m) : p->B + sums.rows[i] * p->size;
+        double *u = sums.u + i * wide, *row = (apart ? p->B : p->A) + sums.rows[i] * p->size;
         if (sums.copies > 1)
             for (int64_t j = 0; j < wide; j++) u[j] += u[j + entries * wide];
         row[0] += u[0];
-        for (int64_t j = 0; j < p->m; j++) row[alone ? 1 + j : numbers[j]] += u[1 + j];
+        for (int64_t j = 0; j < p->m; j++) row[numbers[j]] += u[1 + j];
         *(apart ? p->D + sums.rows[i] : row + sums.rows[i]) += u[0];
     }
 }
@@ -401,13 +442,11 @@ static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums su
 /* Losses of a tile: residuals, and curvatures where they are needed. */
 INLINE void add_losses(table_problem *p, int64_t first, int64_t n, table_tile t) {
     const int64_t ld = round_up(n, LANES_double), curved = p->A || p->rows;
-    for (int64_t i = 0; i < n; i++) t.sign[i] = 2.0 * p->t[first + i] - 1.0;
+    load_column(p->t, p->t_kind, first, n, 0.5, t.sign);
+    for (int64_t i = 0; i < n; i++) t.sign[i] *= 2.0;
     for (int64_t i = n; i < ld; i++) t.sign[i] = 1.0, t.s[i] = 0.0, t.a[i] = 1e300; /* no loss */
     double value = __builtin_nan("");
-    if (p->s)
-        for (int64_t i = 0; i < n; i++) t.s[i] = p->s[first + i];
-    else
-        value = curved ? logistic_residuals(t.a, t.sign, n, ld, t.r, t.h) : logistic_residuals(t.a, t.sign, n, ld, t.r, NULL);
+    if (!p->s) value = curved ? logistic_residuals(t.a, t.sign, n, ld, t.r, t.h) : logistic_residuals(t.a, t.sign, n, ld, t.r, NULL);
     if (value != value) value = logistic_losses(t.a, t.sign, p->s ? t.s : NULL, ld, t.r, t.h);
     p->value += value;
     if (p->rows)
@@ -415,6 +454,10 @@ INLINE void add_losses(table_problem *p, int64_t first, int64_t n, table_tile t)
 }
 
 EXPORT int NAME(table)(table_problem *p, int task) {
+    if (task == COUNT_CELLS) {
+        count_cells(p);
+        return 0;
+    }
     arena memory;
     const int64_t column = line(8 * TABLE_TILE), wide = round_up(1 + p->m, LANES_double), m = p->m, f = p->f;
     int64_t bytes = (m + f + 7) * column + 2 * line(4 * TABLE_TILE * (f + 1)) + (p->A ? line(8 * TABLE_TILE * wide) : 0);
@@ -438,13 +481,13 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     p->max_norm2 = 0.0;
     for (int64_t first = 0; first < p->n; first += TABLE_TILE) {
         const int64_t n = least(TABLE_TILE, p->n - first), ld = round_up(n, LANES_double);
-        if (task == CROSS) {
-            add_cross(p, first, n, t);
+        if (task == FIND_CELLS) {
+            find_cells(p, first, n, t);
             continue;
         }
         load_tile(p, first, n, t);
         prefetch_tile(p, first + n);
-        if (p->inverse) longest(p, first, n, t, q);
+        if (p->inverse) longest(p, n, t, q);
         if (p->w) activations(p, first, n, t);
         if (task == LOGISTIC) {
             add_losses(p, first, n, t);
