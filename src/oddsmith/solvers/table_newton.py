@@ -78,7 +78,7 @@ class TableNewton:
         tol: float,
         max_iter: int,
     ) -> tuple[ObjectiveValue, SolverResult | None]:
-        """Return the last point and, if it is certified, the result (steps 2 and 3); ``first`` is the first step, if given."""
+        """Return the last point and, if it is certified, the result (steps 2, the first of them ``first``, and 3)."""
         settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
         step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
