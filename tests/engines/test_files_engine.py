@@ -320,7 +320,7 @@ def test_a_missing_value_names_its_file_among_many(column: str, format: str, tmp
             table = table.set_column(table.column_names.index(column), column, gap)
         (parquet.write_table if format == "parquet" else csv.write_csv)(table, tmp_path / f"part-{i}.{format}")
     place = "row 19" if format == "parquet" else "line 21"
-    with pytest.raises(InvalidInputError, match=rf"^'part-5.{format}', .* missing values.*first in {place}"):
+    with pytest.raises(InvalidInputError, match=rf"^'part-5.{format}'.* missing value.*first in {place}"):
         LogisticRegression().fit(tmp_path, y="y")
 
 
@@ -335,7 +335,7 @@ def test_small_row_groups_that_are_read_together_are_named_one_by_one(damaged: b
         content = bytearray(path.read_bytes())
         content[parquet.read_metadata(path).row_group(2).column(0).data_page_offset + 200] ^= 255
         path.write_bytes(bytes(content))
-    words = "cannot be read" if damaged else "missing values .*first in row 500"
+    words = "cannot be read" if damaged else "missing value .*first in row 500"
     with pytest.raises(InvalidInputError, match=rf"^'a.parquet', row group 2.* {words}"):
         LogisticRegression().fit(path, y="y")
 

@@ -171,7 +171,7 @@ def test_a_line_of_another_length_is_an_error_with_its_number(
     monkeypatch.setattr(text_module, "SAMPLE", 30)
     monkeypatch.setattr(sizes, "PIECE", 64)
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 300 + f"{line}\n" + "1,2\n" * 10)
-    with pytest.raises(InvalidInputError, match=rf"'t.csv'.*line 302 has {len(line.split(','))} fields"):
+    with pytest.raises(InvalidInputError, match=rf"'t.csv'.*line 302 has {len(line.split(','))} field"):
         read(tmp_path / "t.csv")
 
 

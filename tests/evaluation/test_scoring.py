@@ -401,7 +401,7 @@ def test_bad_input_is_refused_in_words() -> None:
         ((LogisticRegression(), P, y), InvalidTypeError, "fitted classifier"),
         ((model, P, y, np.ones((3, 2))), InvalidInputError, "expected 2 × A"),
         ((model, P, np.arange(400)), InvalidTypeError, "text and numbers"),
-        ((model, P, [None, *y[1:]]), InvalidInputError, "Unknown class"),
+        ((model, P, [None, *y[1:]]), InvalidInputError, "y contains missing values .* the first in row 0"),
     ]
     for arguments, error, words in refused:
         with pytest.raises(error, match=words):

@@ -36,7 +36,7 @@ def without_views(table: pa.Table) -> pa.Table:
 
     >>> import pyarrow as pa
     >>> without_views(pa.table({"a": pa.array(["x"], pa.string_view())})).schema.types
-    [LargeStringType(large_string)]
+    [DataType(large_string)]
     """
     import pyarrow as pa
 
