@@ -15,7 +15,7 @@ a gradient.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -30,6 +30,10 @@ from oddsmith.solvers.base import Evaluates, ObjectiveValue
 SLOW = 0.3  # A step that leaves more than this share of the violation asks for a new Hessian.
 PRECISION = 1e-4  # The share of the violation that the minimum of a model may leave.
 SWEEPS = 10  # Sweeps of coordinate descent before a Newton step over the coordinates that are not zero.
+NEAR_ZERO = (
+    1e-2  # Share of its squared norm to which a group falls along a step that then ends there, with the group at zero.
+)
+HALVINGS = 12  # Most halvings of a Newton step over groups, whose norms it takes for quadratic functions.
 PATIENCE = 5  # So many steps in a row may leave the gap as it was: then rounding keeps it there.
 
 
@@ -141,23 +145,38 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
     if not blocks.is_single:
         _add_curvature(A, x, which, blocks, live, pull)
     d = _solve_near(A, -(r[which] + pull * x[which]))
-    t, first = 1.0, None
-    if blocks.is_single:
-        crossing = (x[which] * (x[which] + d) < 0.0) & (pull > 0.0)
-        if crossing.any():
-            ratio = np.where(crossing, -x[which] / np.where(crossing, d, 1.0), np.inf)
-            first = int(np.argmin(ratio))
-            t = float(ratio[first])
-    new = x[which] + t * d
-    if first is not None:
-        new[first] = 0.0
-    moved = x.copy()
-    moved[which] = new
-    change = (new - x[which]) @ H[which]
-    gain = (new - x[which]) @ (r + 0.5 * change)[which] + blocks.strength @ (blocks.norms(moved) - norms)
-    if gain < 0.0:  # the norm of a group is no quadratic function: there a step may be too long
-        r += change
-        x[which] = new
+    whole = np.zeros_like(x)
+    whole[which] = d
+    for step in _steps(x, whole, blocks):
+        change = step[which] @ H[which]
+        moved = x + step
+        gain = step @ (r + 0.5 * change) + blocks.strength @ (blocks.norms(moved) - norms)
+        if gain < 0.0:
+            r += change
+            x[:] = moved
+            return
+
+
+def _steps(x: Array, d: Array, blocks: Blocks) -> Iterator[Array]:
+    """Yield steps along ``d``: until the first block is zero, or whole; for groups shorter ones follow.
+
+    The norm of a group is no quadratic function, so a step over groups may be too long.
+    """
+    sums = [(u * v)[blocks.member] for u, v in ((x, d), (d, d), (x, x))]
+    xd, dd, xx = sums if blocks.is_single else [np.add.reduceat(each, blocks.first[:-1]) for each in sums]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = -xd / dd
+        near = (ratio > 0.0) & (ratio < 1.0) & (xx + ratio * xd <= NEAR_ZERO * xx) & (blocks.strength > 0.0)
+    if near.any():
+        b = int(np.argmin(np.where(near, ratio, np.inf)))
+        step = ratio[b] * d
+        own = blocks.member[blocks.first[b] : blocks.first[b + 1]]
+        step[own] = -x[own]
+        yield step
+    if not (near.any() and blocks.is_single):
+        yield d
+    for k in range(0 if blocks.is_single else HALVINGS):
+        yield d * 0.5 ** (k + 1)
 
 
 def _add_curvature(
