@@ -31,10 +31,9 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.lbfgs import Distance
-from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
-from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+from oddsmith.statistics import Curvature, CurvatureParams, CurvatureProduct
 
 if TYPE_CHECKING:
     from oddsmith.kernels.lbfgs import LbfgsPoints
@@ -308,25 +307,9 @@ class FoldObjective:
         The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
         over a table with a large factor, it is the Hessian itself, with that factor eliminated.
         """
-        C, P = self.shape
-        if C > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
-            from oddsmith.likelihood.class_blocks import level_preconditioner
+        from oddsmith.likelihood.approximate_hessian import preconditioner
 
-            found = level_preconditioner(self, w)
-            if found is not None:
-                return found
-        if self.whitening is not None:
-            return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
-        self._fill_row_curvature(w)
-        sums = self.fold(CurvatureDiagonal, self._at(w))
-        d, cross = sums.diagonal / self.sampling_fraction, sums.cross[:, 1:] / self.sampling_fraction
-        if C > 1 and not np.array_equal(self.T, np.eye(C)):
-            d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
-        d = d / np.concatenate([[1.0], self.scale]) ** 2
-        if self.penalty is not None:
-            d = d + self.penalty.diagonal(C)
-        both = self.free[:, 1:] & self.free[:, :1]
-        return InterceptPreconditioner.of(np.where(self.free, d, 1.0), np.where(both, cross / self.scale, 0.0))
+        return preconditioner(self, w)
 
     def log_likelihood(self, w: Array, value: float) -> float:
         return -value if self.penalty is None else self.penalty.value(w.reshape(self.shape)) - value
@@ -390,16 +373,9 @@ class FoldObjective:
         B (C × C) between the classes, for columns of unit spread, and the diagonal of the prior (P), on the mean over
         classes, that is added to it for each column.
         """
-        source, C, K = self.source, self.shape[0], len(self.class_weight)
-        counts = self.class_weight
-        if isinstance(source, MemorySource):
-            counts = np.bincount(source.t, weights=source.s, minlength=K).astype(np.float64)
-        p = (counts + 1.0 / K) / (counts + 1.0 / K).sum()
-        between = -np.outer(p, p)
-        np.fill_diagonal(between, p * (p @ (1.0 - np.eye(K))))  # 1 − p would lose the rows of a rare class
-        B: Array = self.weight * self.T.T @ between[1:, 1:] @ self.T
-        prior = np.zeros(self.shape[1]) if self.penalty is None else self.penalty.diagonal(C).mean(axis=0)
-        return B, prior
+        from oddsmith.likelihood.approximate_hessian import column_curvature
+
+        return column_curvature(self)
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows: the subsampled rows count once, and the prior in full."""
