@@ -17,12 +17,10 @@ from xdist.scheduler import LoadScopeScheduling
 GROUPS = {
     "cluster": r"tests/engines/test_spark_cluster\.",  # executors that are processes; not the session of the others
     "spark": r"[^\[]*::test_[^\[]*spark|tests/engines/test_spark_",  # one Java process
-    "lab": r"tests/lab/test_browser\.|tests/lab/test_explorer\.py::[^\[]*browser",  # a browser and a server
+    "browser": r"tests/(lab|report)/test_browser\.|tests/lab/test_explorer\.py::[^\[]*browser|tests/docs/test_site\.",
     "gallery": r"tests/plots/test_(gallery|displays)\.",  # each figure is drawn once, and looked at several times
-    "site": r"tests/docs/test_site\.",
     "dask": r"tests/engines/test_dask_",  # workers that are processes
     "sql": r"tests/export/test_sql\.",  # PostgreSQL
-    "report": r"tests/report/test_browser\.",
     "zoo": r"tests/persistence/test_round_trip\.",
     "loky": r"tests/models/test_multiclass\.py::test_fits_in_parallel",  # joblib's processes
     "contracts": r"tests/test_contracts\.",  # parses all sources
@@ -36,10 +34,10 @@ def group_of(nodeid: str) -> str:
     return next((name for name, pattern in _GROUPS.items() if pattern.match(nodeid)), "")
 
 
-def sort_key(nodeid: str) -> int:
-    """Return the place of a test's group: sorted by it, groups come before all else."""
+def sort_key(nodeid: str) -> tuple[int, bool]:
+    """Return the place of a test: groups come before all else, and the site, being built, after other pages."""
     name = group_of(nodeid)
-    return list(GROUPS).index(name) if name else len(GROUPS)
+    return list(GROUPS).index(name) if name else len(GROUPS), nodeid.startswith("tests/docs/test_site.")
 
 
 class GroupScheduling(LoadScopeScheduling):

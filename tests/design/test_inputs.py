@@ -15,13 +15,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith import FisherDiscriminant, GaussianClassifier, LogisticRegression, OneVsRest
+from oddsmith.design.class_weight import read_weights
 from oddsmith.design.inputs import (
     _small_integers,
     check_finite,
     read_labels,
     read_offset,
     read_rows,
-    read_weights,
     split_target,
 )
 from oddsmith.errors import InvalidInputError, LevelsWarning, OddsmithError

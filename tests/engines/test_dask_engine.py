@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,25 +41,12 @@ N, M = 96, 3
 CURVATURE = CurvatureParams(W=np.full((1, M), 0.1), b=np.zeros(1), center=np.zeros(M))
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """Two worker processes."""
-    from distributed import Client, LocalCluster
-
-    with (
-        dask.config.set({"distributed.worker.memory.terminate": False}),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 @pytest.fixture
-def both(client: Any) -> Any:
+def both(dask_client: Any) -> Any:
     """Two workers that are there, whatever the test before did to them."""
-    client.wait_for_workers(2, timeout=60)
-    assert held(client) == 0
-    return client
+    dask_client.wait_for_workers(2, timeout=60)
+    assert held(dask_client) == 0
+    return dask_client
 
 
 @dataclass(frozen=True)

@@ -98,16 +98,12 @@ def test_predictions_are_lazy_and_those_in_memory(model: Any) -> None:
                 np.testing.assert_array_equal(values.index, X.index)
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """Two worker processes."""
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+@pytest.fixture
+def client(dask_client: Any) -> Iterator[Any]:
+    """Two worker processes, in use without being named."""
+    dask_client.wait_for_workers(2, timeout=60)
+    with dask_client.as_current():
+        yield dask_client
 
 
 def test_a_fit_on_workers_is_that_in_memory_and_leaves_nothing_there(client: Any) -> None:

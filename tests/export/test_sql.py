@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,14 @@ def unit_model(link: str = "logit", coef: Any = ((1.0,),)) -> Any:
     return model
 
 
+random_model = cache(lambda kind, seed: zoo.random_model(kind, np.random.default_rng([7, seed])))  # for all databases
+
+
 @pytest.mark.parametrize("kind", list(MODELS))
 def test_random_models_of_every_kind_say_the_same_in_sql(database: Database, kind: str) -> None:
     compared = 0
     for seed in range(3):
-        said, model, X, _ = zoo.random_model(kind, np.random.default_rng([7, seed]))
+        said, model, X, _ = random_model(kind, seed)
         try:
             model.to_sql("m")
         except OddsmithError as error:

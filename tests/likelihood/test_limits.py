@@ -227,7 +227,7 @@ def test_columns_that_rounding_makes_dependent_are_named(K: int) -> None:
     rng = np.random.default_rng(0)
     x, other = rng.normal(size=(2, 300))
     y = (x + rng.normal(size=300) > 0).astype(int) + (K - 2) * (rng.normal(size=300) > 0.5)
-    X = np.column_stack([other, 1e7 * x, 1e7 * x])
+    X = np.column_stack([other, 1e10 * x, 1e10 * x])
     with pytest.warns(ConvergenceWarning, match=r"Columns 'x1', 'x2' are linear combinations of each other"):
         LogisticRegression(1.0).fit(X, y)
     assert LogisticRegression(1.0).fit(X[:, :2], y).certificate_.converged

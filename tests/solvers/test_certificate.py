@@ -149,6 +149,32 @@ def test_gap_bounds_the_true_gap_on_random_problems(chunk: int) -> None:
     assert loose > 0 and finite > 0.3 * loose
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_gap_is_true_where_a_prior_alone_tells_columns_apart(K: int) -> None:
+    """Of their difference the likelihood knows nothing, and rounding is large beside the prior."""
+    rng = np.random.default_rng(K)
+    z = rng.normal(size=60 * K)
+    y = (np.outer(z, np.arange(K)) + rng.gumbel(size=(60 * K, K))).argmax(axis=1)
+    X, moving = np.column_stack([z, z]) * 1e7, np.ones((K, 3), dtype=bool)
+    moving[0] = K > 2
+    objective = Exact(X, y, K, np.ones(len(z)), None, np.diag([0.0, 1.0, 1.0]), np.zeros((K, 3)), moving)
+    problem = Drawn(X, y, None, None, {"prior": 1.0, "reference": None}, objective)
+    model = problem.fit()
+    (true,) = gaps(problem, [model])
+    assert model.certificate_.converged and model.certificate_.rigorous
+    assert true <= Decimal(model.certificate_.gap)
+
+
+def test_a_column_twice_is_the_column_with_a_wider_prior() -> None:
+    rng = np.random.default_rng(0)
+    z = 1e5 * rng.normal(size=(20_000, 1))
+    y = (z[:, 0] / 1e5 + rng.logistic(size=20_000) > 0).astype(int)
+    once, twice = LogisticRegression(np.sqrt(2.0)).fit(z, y), LogisticRegression(1.0).fit(np.hstack([z, z]), y)
+    assert twice.certificate_.converged
+    np.testing.assert_allclose(twice.coef_, np.full((1, 2), 0.5) * once.coef_, rtol=1e-6)
+    np.testing.assert_allclose(twice.trace_.objective[-1], once.trace_.objective[-1], rtol=1e-12)
+
+
 def test_gap_is_tight_where_the_fit_is_loose() -> None:
     """Half the squared decrement is the gap itself near the optimum, so the bound is within a small factor of it."""
     ratios = []

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from oddsmith.design import inputs
-from oddsmith.design.class_weight import weigh_classes
+from oddsmith.design.class_weight import read_weights, weigh_classes
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import feature_names
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
@@ -82,7 +82,7 @@ def read_data(
     n = rows.shape[0]
     narrow = isinstance(rows, SplitRows)  # which kernels of tables read
     classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n, narrow=narrow)
-    s, offset = inputs.read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
+    s, offset = read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
     s = weigh_classes(model, classes, t, s, reset=reset)
     source = MemorySource(rows, t, len(classes), s, offset=offset)
     return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))

@@ -16,7 +16,7 @@ from oddsmith.data_access.checkpoint import with_journal
 from oddsmith.data_access.collected_rows import WholeTable, collect, collects, will_collect
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
-from oddsmith.design.class_weight import learn_class_weight
+from oddsmith.design.class_weight import check_class_weights, learn_class_weight
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, concatenate_samples
 from oddsmith.design.fitted_design import as_design, check_intercept, keep_design
 from oddsmith.design.formula import read_formula
@@ -133,7 +133,7 @@ def read_stream(
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
         inputs.check_two_classes(summary.classes)
-        inputs.check_class_weights(summary.weight, summary.classes)
+        check_class_weights(summary.weight, summary.classes)
     classes: Labels = summary.classes if reset else model.classes_
     found = dict(zip(summary.classes.tolist(), summary.weight.tolist(), strict=True))
     class_weight = np.array([found.get(label, 0.0) for label in classes.tolist()])
@@ -192,7 +192,7 @@ def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any,
     """Return the class weights of a model that is fitted piece by piece: one pass, for the classes and their counts."""
     roles = find_roles(stream)
     summary = _summarise(roles.select(stream.parts), roles, None, False, 0)
-    inputs.check_class_weights(summary.weight, summary.classes)
+    check_class_weights(summary.weight, summary.classes)
     factors = learn_class_weight(model, summary.classes, summary.weight)
     assert factors is not None
     return dict(zip(summary.classes.tolist(), factors.tolist(), strict=True))

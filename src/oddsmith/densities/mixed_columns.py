@@ -14,8 +14,8 @@ from oddsmith.densities import families
 from oddsmith.densities.class_sums import Folded
 from oddsmith.densities.covariance_checks import Names, check_present, check_variances
 from oddsmith.densities.rows import RowMatrix, dense, select, stored, tiles
+from oddsmith.design.columns import Columns
 from oddsmith.design.fitted_basis import whole
-from oddsmith.design.frame import Columns
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.design import inputs
-from oddsmith.design.class_weight import multiply
+from oddsmith.design.class_weight import multiply, read_weights
 from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema, level_weights
@@ -244,7 +244,7 @@ class DataSummary:
 
 def some_weights(s: Array | None, n: int) -> Array | None:
     """Return the checked weights of some of the rows; unlike those of all rows, they may all be zero."""
-    return s if s is None or (s.shape == (n,) and not s.any()) else inputs.read_weights(s, n)
+    return s if s is None or (s.shape == (n,) and not s.any()) else read_weights(s, n)
 
 
 def _draw(

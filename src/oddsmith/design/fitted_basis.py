@@ -13,7 +13,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from oddsmith.design.inputs import ArrayOrCSR, Codes, check_finite, feature_names, learned_design, read_weights
+from oddsmith.design.class_weight import read_weights
+from oddsmith.design.inputs import ArrayOrCSR, Codes, check_finite, feature_names, learned_design
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array

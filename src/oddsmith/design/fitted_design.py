@@ -63,10 +63,8 @@ def through_design(
 
 def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
     """Return the labelled rows with their weights and offsets; labels in a column stay there."""
-    from oddsmith.design.table import target_of
-
     table = as_table(X)
-    target = y if isinstance(y, str) else target_of(design) if y is None else None
+    target = y if isinstance(y, str) else _target_of(design) if y is None else None
     if table is None or (target is not None and target not in table.columns):
         return X, y, *others
     labels = as_array(y) if target is None else table[target]
@@ -119,3 +117,9 @@ def check_intercept(model: BaseEstimator, design: Design) -> None:
             f"The formula {design.formula!r} has no constant (0 or -1), but {type(model).__name__} adds one. Give the "
             "model fit_intercept=False, if it has this option, or leave the constant in the formula."
         )
+
+
+def _target_of(design: Design) -> str | None:
+    """Return the name on the left-hand side of a design's formula, None if it has none."""
+    left, tilde, _ = (design.formula or "").partition("~")
+    return left.strip().strip("`") or None if tilde else None

@@ -22,16 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
-from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, validate_data
 
 from oddsmith.cached_property import cached_property
 from oddsmith.design import inputs
-from oddsmith.design.input_errors import explain_rows, unreadable
-from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
-from oddsmith.design.whole_numbers import refuse_rounded_levels, rounded_column, rounded_columns, warn_of_rounding
-from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.design.input_errors import unreadable
+from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
+from oddsmith.design.whole_numbers import refuse_rounded_levels, rounded_column
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.kernels.texts import TextBuffers, TextCodes, encode_texts
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -133,7 +130,7 @@ class Frame:
             )
         if isinstance(column, nw.Series):
             return column_numbers(column)
-        return _days(column) if kind == "date" else arrow_numbers(column)
+        return days_of(column) if kind == "date" else arrow_numbers(column)
 
     def coded(self, name: str) -> Coded:
         """Return a column as codes of levels; numbers and booleans are levels in the order of their size."""
@@ -213,6 +210,14 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
     return Frame(columns, kinds, len(table))
 
 
+def read_some_rows(X: object, names: Iterable[str]) -> Frame:
+    """Return these columns of a table; refuse one without rows."""
+    frame = read_frame(X, names)
+    if not frame.n_rows:
+        raise InvalidInputError("The table has 0 rows: found array with 0 sample(s), while a minimum of 1 is required.")
+    return frame
+
+
 def is_plain(table: nw.DataFrame[Any]) -> bool:
     """Whether a table has only numbers and booleans, like an array with column names."""
     for column in table.iter_columns():
@@ -285,7 +290,7 @@ def _coded_texts(found: TextCodes, type_: pa.DataType) -> Coded:
 
 
 def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
-    kind: str | None = _number_kind(column.dtype)
+    kind: str | None = number_kind(column.dtype)
     if kind:
         return column, KINDS[kind]
     try:
@@ -330,7 +335,7 @@ def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
     return pa.DictionaryArray.from_arrays(indices, pa.array(levels, type=pa.string()), ordered=bool(values.ordered))
 
 
-def _days(array: pa.Array) -> Array:
+def days_of(array: pa.Array) -> Array:
     """Return days since 1970-01-01, whole days and fractions separately, so that the time unit affects no digit."""
     if pa.types.is_date32(array.type):
         return arrow_numbers(array.cast(pa.int32()))
@@ -342,102 +347,13 @@ def _days(array: pa.Array) -> Array:
     return days
 
 
-COLUMN_KINDS = {
-    **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
-    **{"text": "text", "dictionary": "text", "date": "date"},
-}
-"""Kinds of columns by Arrow type; dates are days since 1970-01-01."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of numbers in one array (or CSR matrix), or one by one as Arrow arrays."""
-
-    names: tuple[str, ...] | None
-    kinds: npt.NDArray[np.str_]
-    rows: ArrayOrCSR | None = None
-    arrays: tuple[pa.Array, ...] = ()
-
-    def name(self, j: int) -> str:
-        """Return the name of a column, ``x0``, ``x1`` … if unnamed."""
-        return f"x{j}" if self.names is None else self.names[j]
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.rows.shape[0]) if self.rows is not None else len(self.arrays[0])
-
-    def numbers(self, j: int) -> Array:
-        """Return column ``j`` as floats, missing values as NaN."""
-        if self.rows is not None:
-            return np.asarray(inputs.dense(self.rows[:, [j]]), dtype=np.float64).ravel()
-        if self.kinds[j] == "text":
-            raise InvalidInputError(
-                f"Column {self.name(j)!r} holds text, such as {example(self.arrays[j])!r}; numbers are expected. "
-                "Treat it as categorical, or convert it to numbers."
-            )
-        return arrow_numbers(self.arrays[j])
-
-    def categories(self, j: int) -> tuple[list[Any], Array]:
-        """Return the categories of column ``j`` and the code of each row's, NaN where it is missing."""
-        array = pa.array(self.numbers(j), from_pandas=True) if self.rows is not None else self.arrays[j]
-        encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
-        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.float64)
-
-
-def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns:
-    """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
-    if not reset and "text_formats_" in vars(estimator):
-        from oddsmith.design.text_columns import learned_formats, read_formats
-
-        X = read_formats(X, learned_formats(estimator))
-    table = as_table(X)
-    if table is not None and len(table) and len(table.columns):
-        names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
-        arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
-        with as_input_errors(explain_rows):
-            validate_data(estimator, inputs._with_names(table), reset=reset, skip_check_array=True)
-        if reset:
-            warn_of_rounding(rounded_columns(table))
-        if arrays:
-            return _columns(names, arrays)
-        return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))
-    values: Any = inputs.plain_values(X)
-    with as_input_errors(explain_rows):
-        if table is None and not sparse.issparse(X):
-            # Lists that mix text and numbers keep both.
-            mixed = isinstance(values, list | tuple) and np.asarray(values).dtype.kind in "US"
-            options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
-            values = check_array(np.array(values, dtype=object) if mixed else values, dtype=None, **options)
-        if isinstance(values, np.ndarray) and values.dtype.kind in "OUST":
-            validate_data(estimator, values, reset=reset, skip_check_array=True)
-            return _columns(None, [_objects(values[:, j], j) for j in range(values.shape[1])])
-    letter = "f" if table is not None else values.dtype.kind
-    kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(letter, "float")
-    rows = inputs.read_rows(estimator, values, reset=reset)
-    return Columns(None, np.full(rows.shape[1], kind), rows)
-
-
-def _number_kind(dtype: nw.dtypes.DType) -> str:
+def number_kind(dtype: nw.dtypes.DType) -> str:
     """Return the kind of a column of plain numbers, nothing for others."""
     if dtype == nw.Boolean:
         return "boolean"
     if dtype == nw.Decimal or not dtype.is_numeric():
         return ""
     return "integer" if dtype.is_integer() else "float"
-
-
-def _columns(names: tuple[str, ...] | None, arrays: list[pa.Array]) -> Columns:
-    kinds = [COLUMN_KINDS.get(type_name(array.type), "") for array in arrays]
-    arrays = [pa.array(_days(x), from_pandas=True) if type_name(x.type) == "date" else x for x in arrays]
-    columns = Columns(names, np.array(kinds, dtype="<U7"), None, tuple(arrays))
-    for j, kind in enumerate(kinds):
-        if not kind:
-            raise InvalidInputError(
-                f"Column {columns.name(j)!r} is of type {arrays[j].type}, which is neither numeric, boolean nor "
-                f"categorical. Convert it to one of these, or leave it out."
-            )
-    return columns
 
 
 def arrow_array(column: nw.Series[Any]) -> pa.Array:
@@ -475,18 +391,6 @@ def _two_types(values: list[Any]) -> str:
         if len(first) > 1:
             return ", ".join(first.values())
     return ""
-
-
-def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
-    """Return a column of Python objects: numbers, text or booleans, None where missing."""
-    try:
-        return pa.array(values.tolist(), from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        if any(isinstance(value, str) for value in values):
-            raise InvalidInputError(
-                f"Column {j} holds values of different types, text and numbers. Convert them all to one type."
-            ) from None
-    return pa.array(np.asarray(values, dtype=np.float64), from_pandas=True)
 
 
 def type_name(type_: pa.DataType) -> str:

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from oddsmith.design.input_errors import (
     explain_numbers,
     explain_rows,
-    negative_weights,
     nonfinite_error,
     nonfinite_numbers,
     refuse_missing,
@@ -465,30 +464,6 @@ def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, 
     return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
 
 
-def read_weights(sample_weight: object, n_rows: int) -> Array | None:
-    """Return checked weights in float64, or None for all ones."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, str):
-        advice = "For rows in memory pass the weights themselves, such as table['weight']."
-        if sample_weight == "balanced":
-            advice = "Weights by class are a parameter of the model: LogisticRegression(class_weight='balanced')."
-        raise InvalidTypeError(f"sample_weight is the text {sample_weight!r}; expected a weight for each row. {advice}")
-    with as_input_errors(partial(explain_numbers, "sample_weight")):
-        if np.isscalar(sample_weight):
-            sample_weight = np.full(n_rows, sample_weight)
-        s = np.asarray(as_array(sample_weight), dtype=np.float64)
-    if s.shape != (n_rows,):
-        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight per row.")
-    if not np.isfinite(s).all():
-        raise nonfinite_numbers("sample_weight", s, "a weight")
-    if (s < 0).any():
-        raise negative_weights(s)
-    if not s.any():
-        raise InvalidInputError("All sample weights are zero: nothing is left to fit.")
-    return s
-
-
 def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     """Return offsets against class 0, n × (K−1), or None; the input has n values for two classes, else n × K."""
     if offset is None:
@@ -501,24 +476,3 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     if not np.isfinite(o).all():
         raise nonfinite_numbers("offset", o, "an offset")
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
-
-
-LEAST_SHARE = 1e-100  # Minimum share of the total weight for a class: squares must stay in range.
-LEAST_WEIGHT = 1e-250  # Minimum total weight.
-
-
-def check_class_weights(weight: Array, classes: Labels) -> None:
-    """Refuse a class whose rows all have weight zero."""
-    values = weight.tolist()
-    least, most, total = min(values), max(values), sum(values)
-    if least <= 0.0:
-        empty = classes.tolist()[int(np.argmax(weight <= 0))]
-        raise InvalidInputError(
-            f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
-        )
-    if least < LEAST_SHARE * total or not LEAST_WEIGHT < total < 1.0 / LEAST_SHARE:
-        lightest, heaviest = classes.tolist()[int(weight.argmin())], classes.tolist()[int(weight.argmax())]
-        raise InvalidInputError(
-            f"The weights of the rows add up to {least:.3g} in class {lightest!r} and to {most:.3g} in "
-            f"class {heaviest!r}, which is out of range. Give weights near one, and classes that differ by less."
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from oddsmith.design import formula as formulas
-from oddsmith.design import inputs
+from oddsmith.design.class_weight import read_weights
 from oddsmith.design.formula import Expression, Formula, States, evaluate, plain_column, read_formula
-from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
+from oddsmith.design.frame import KIND_WORDS, Frame, read_some_rows
 from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
 from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
@@ -283,7 +282,7 @@ class Design(TransformerMixin, BaseEstimator):
             raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {found}.")
         table = as_table(X)
         formula = self._formula([] if table is None else [str(name) for name in table.columns])
-        frame = _read_some_rows(X, formula.columns)
+        frame = read_some_rows(X, formula.columns)
         if not frame.columns:
             raise InvalidInputError("The table has no columns to make a design of: a minimum of 1 is required.")
         return formula, frame
@@ -295,7 +294,7 @@ class Design(TransformerMixin, BaseEstimator):
     def _again(self, X: object) -> Frame:
         """Return the columns of a later table, with the kinds seen in the fit."""
         check_fitted(self, "fit(table)")
-        frame = _read_some_rows(X, self.feature_names_in_.tolist())
+        frame = read_some_rows(X, self.feature_names_in_.tolist())
         for name, kind in self.kinds_.items():
             found = frame.kinds[name]
             if found not in (kind, "empty"):
@@ -309,7 +308,7 @@ class Design(TransformerMixin, BaseEstimator):
         self, frame: Frame, sample_weight: object, *, empty_ok: bool = False
     ) -> tuple[Frame, Indices | None, Array | None]:
         """Return the rows to fit, their numbers if some are dropped, and their weights."""
-        s = inputs.read_weights(sample_weight, frame.n_rows)
+        s = read_weights(sample_weight, frame.n_rows)
         kept = complete_rows(frame, empty_ok=empty_ok) if self.missing == "drop" else None
         return (frame, None, s) if kept is None else (frame.take(kept), kept, take_rows(s, kept))
 
@@ -497,16 +496,3 @@ class Design(TransformerMixin, BaseEstimator):
         levels = np.arange(len(category.levels))
         column = np.where(levels == category.reference, -1, levels - (levels > category.reference))
         return column[places], places
-
-
-def target_of(design: Design) -> str | None:
-    """Return the name on the left-hand side of a design's formula, None if it has none."""
-    left, tilde, _ = (design.formula or "").partition("~")
-    return left.strip().strip("`") or None if tilde else None
-
-
-def _read_some_rows(X: object, names: Iterable[str]) -> Frame:
-    frame = read_frame(X, names)
-    if not frame.n_rows:
-        raise InvalidInputError("The table has 0 rows: found array with 0 sample(s), while a minimum of 1 is required.")
-    return frame

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.decision.calibration import activations, fit_map, states_probabilities
-from oddsmith.design.inputs import read_weights, split_target
+from oddsmith.design.class_weight import read_weights
+from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.model_output import class_codes, provides
 from oddsmith.models.recalibrated import RecalibratedClassifier

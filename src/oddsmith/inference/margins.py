@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.design.inputs import read_offset, read_weights
+from oddsmith.design.class_weight import read_weights
+from oddsmith.design.inputs import read_offset
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.inference.covariance import CovarianceKind, covariance

@@ -1,23 +1,28 @@
-"""The coordinates of a solver: centred and scaled columns and class contrasts, without changing the data."""
+"""The coordinates of a solver: centred and scaled columns that are independent, and class contrasts; data unchanged."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isnan
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from oddsmith.bordered import BorderedDiagonal, last_columns
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of, is_device_source
 from oddsmith.engines.memory import in_slices
-from oddsmith.numerics import EPS, Array
+from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
+
+if TYPE_CHECKING:
+    from oddsmith.likelihood.objective import FoldObjective
 
 OF_COLUMNS = MomentsParams(1, "diagonal")
 FEW_CLASSES = 32  # Number of classes up to which contrasts are kept.
@@ -300,3 +305,42 @@ def make_contrast(K: int, reference: int | None) -> Array:
     True
     """
     return _kept_contrast(K, reference).copy(order="K") if K <= FEW_CLASSES else _contrast(K, reference)
+
+
+def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | None = None) -> FoldObjective:
+    """Return the objective with columns set aside that depend on earlier ones, as R does.
+
+    Columns that are independent on a sample of (at least) ``sample_rows`` are so on all of them; only otherwise all are
+    asked.
+    """
+    if sample_rows is not None:
+        rows, each = policy.POLICY.start_rows, policy.POLICY.start_rows_per_weight[0]
+        part = objective.subsample(max(rows, each * objective.size, sample_rows), seed=1)
+        if independent_columns(part, x) is part:
+            return objective
+    # Not the observed Hessian: with the log link one class has none.
+    H = objective.evaluate(x, order=2, expected=not objective.canonical).dense_hessian
+    P = objective.shape[1]
+    # One class's block suffices: its columns depend on each other exactly as the data's do.
+    block = H[:P, :P].copy()
+    if objective.source.is_sparse:
+        # Sparse rows are centred in the sums: what cancels there to less than its rounding is nothing.
+        rounding = 64.0 * EPS * block[0, 0] * np.append(0.0, (objective.center / objective.scale) ** 2)
+        constant = np.diag(block) <= rounding
+        block[constant] = block[:, constant] = 0.0
+    kept = factor_spd(block).kept
+    return objective if kept.all() else objective.restricted(objective.free & kept)
+
+
+def independent_levels(objective: FoldObjective, x: Array) -> FoldObjective:
+    """Return the objective of a table with columns set aside that depend on earlier ones, as R does.
+
+    Eliminating a factor finds how many combinations of columns vanish, and which; of each the last column is set aside.
+    """
+    e = objective.evaluate(x, order=2, expected=not objective.canonical)
+    H = e.hessian
+    assert isinstance(H, BorderedDiagonal)
+    free = objective.free.copy()
+    free[0, H.start : H.stop] &= H.d > 0.0
+    free[0, last_columns(H.vanishing_combinations())] = False
+    return objective if np.array_equal(free, objective.free) else objective.restricted(free)

@@ -77,24 +77,6 @@ def eigenvalue_bound(objective: FoldObjective, H: Array | BorderedDiagonal) -> f
     return float(least) if np.isfinite(least) else 0.0
 
 
-def column_curvature(objective: FoldObjective) -> tuple[Array, Array]:
-    """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero.
-
-    B (C × C) between the classes, for columns of unit spread, and the diagonal of the prior (P), on the mean over
-    classes, that is added to it for each column.
-    """
-    source, C, K = objective.source, objective.shape[0], len(objective.class_weight)
-    counts = objective.class_weight
-    if isinstance(source, MemorySource):
-        counts = np.bincount(source.t, weights=source.s, minlength=K).astype(np.float64)
-    p = (counts + 1.0 / K) / (counts + 1.0 / K).sum()
-    between = -np.outer(p, p)
-    np.fill_diagonal(between, p * (p @ (1.0 - np.eye(K))))  # 1 − p would lose the rows of a rare class
-    B: Array = objective.weight * objective.T.T @ between[1:, 1:] @ objective.T
-    prior = np.zeros(objective.shape[1]) if objective.penalty is None else objective.penalty.diagonal(C).mean(axis=0)
-    return B, prior
-
-
 def implicit_lower_bound(objective: FoldObjective, e: ObjectiveValue) -> ImplicitHessian | None:
     """Return the curvature at ``e`` of a subsample's rows, each counted once, with the prior in full.
 

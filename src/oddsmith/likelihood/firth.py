@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
+from oddsmith.likelihood.coordinates import independent_columns
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
     fitted_state,
-    independent_columns,
     likelihood_fit,
     make_objective,
     start_weights,

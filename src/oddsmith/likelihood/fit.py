@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.bordered import BorderedDiagonal, last_columns
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import AnySource, MemorySource, is_device_source
 from oddsmith.engines.memory import in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import (
     Coordinates,
     find_coordinates,
+    independent_columns,
+    independent_levels,
     is_large,
     make_contrast,
     shifted,
@@ -28,7 +30,7 @@ from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem, constant_log_likelihood, facts_of, log_odds, machine_of
 from oddsmith.links import is_bounded
-from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
 from oddsmith.rows import CodeRows, SplitRows
@@ -468,45 +470,6 @@ def inside_domain(problem: Problem, objective: FoldObjective, coordinates: Coord
     if warm is None or not np.isfinite(objective.evaluate(warm).value):
         raise InfeasibleStartError("The start is outside the domain of the link.")
     return warm
-
-
-def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | None = None) -> FoldObjective:
-    """Return the objective with columns set aside that depend on earlier ones, as R does.
-
-    Columns that are independent on a sample of (at least) ``sample_rows`` are so on all of them; only otherwise all are
-    asked.
-    """
-    if sample_rows is not None:
-        rows, each = policy.POLICY.start_rows, policy.POLICY.start_rows_per_weight[0]
-        part = objective.subsample(max(rows, each * objective.size, sample_rows), seed=1)
-        if independent_columns(part, x) is part:
-            return objective
-    # Not the observed Hessian: with the log link one class has none.
-    H = objective.evaluate(x, order=2, expected=not objective.canonical).dense_hessian
-    P = objective.shape[1]
-    # One class's block suffices: its columns depend on each other exactly as the data's do.
-    block = H[:P, :P].copy()
-    if objective.source.is_sparse:
-        # Sparse rows are centred in the sums: what cancels there to less than its rounding is nothing.
-        rounding = 64.0 * EPS * block[0, 0] * np.append(0.0, (objective.center / objective.scale) ** 2)
-        constant = np.diag(block) <= rounding
-        block[constant] = block[:, constant] = 0.0
-    kept = factor_spd(block).kept
-    return objective if kept.all() else objective.restricted(objective.free & kept)
-
-
-def independent_levels(objective: FoldObjective, x: Array) -> FoldObjective:
-    """Return the objective of a table with columns set aside that depend on earlier ones, as R does.
-
-    Eliminating a factor finds how many combinations of columns vanish, and which; of each the last column is set aside.
-    """
-    e = objective.evaluate(x, order=2, expected=not objective.canonical)
-    H = e.hessian
-    assert isinstance(H, BorderedDiagonal)
-    free = objective.free.copy()
-    free[0, H.start : H.stop] &= H.d > 0.0
-    free[0, last_columns(H.vanishing_combinations())] = False
-    return objective if np.array_equal(free, objective.free) else objective.restricted(free)
 
 
 def seeded(solver: str | Solver[Any], seed: int | None) -> str | Solver[Any]:

@@ -31,10 +31,9 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.lbfgs import Distance
-from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
-from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+from oddsmith.statistics import Curvature, CurvatureParams, CurvatureProduct
 
 if TYPE_CHECKING:
     from oddsmith.kernels.lbfgs import LbfgsPoints
@@ -313,25 +312,9 @@ class FoldObjective:
         The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
         over a table with a large factor, it is the Hessian itself, with that factor eliminated.
         """
-        C, P = self.shape
-        if C > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
-            from oddsmith.likelihood.class_blocks import level_preconditioner
+        from oddsmith.likelihood.approximate_hessian import preconditioner
 
-            found = level_preconditioner(self, w)
-            if found is not None:
-                return found
-        if self.whitening is not None:
-            return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
-        self._fill_row_curvature(w)
-        sums = self.fold(CurvatureDiagonal, self._at(w))
-        d, cross = sums.diagonal / self.sampling_fraction, sums.cross[:, 1:] / self.sampling_fraction
-        if C > 1 and not np.array_equal(self.T, np.eye(C)):
-            d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
-        d = d / np.concatenate([[1.0], self.scale]) ** 2
-        if self.penalty is not None:
-            d = d + self.penalty.diagonal(C)
-        both = self.free[:, 1:] & self.free[:, :1]
-        return InterceptPreconditioner.of(np.where(self.free, d, 1.0), np.where(both, cross / self.scale, 0.0))
+        return preconditioner(self, w)
 
     def log_likelihood(self, w: Array, value: float) -> float:
         return -value if self.penalty is None else self.penalty.value(w.reshape(self.shape)) - value
@@ -397,7 +380,7 @@ class FoldObjective:
 
     def column_curvature(self) -> tuple[Array, Array]:
         """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero."""
-        from oddsmith.likelihood.curvature_bounds import column_curvature
+        from oddsmith.likelihood.approximate_hessian import column_curvature
 
         return column_curvature(self)
 

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import MemorySource
+from oddsmith.likelihood.coordinates import independent_columns, independent_levels
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
     fit_likelihood,
     fitted_state,
-    independent_columns,
-    independent_levels,
     likelihood_fit,
     make_objective,
     make_plan,

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
+from oddsmith.design.class_weight import read_weights
 from oddsmith.design.fitted_basis import level_columns
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows, read_weights
+from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.protocols import Labels
 from oddsmith.records import Table

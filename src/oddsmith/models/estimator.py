@@ -131,3 +131,13 @@ def check_count(name: str, value: object, *, optional: bool = False) -> None:
     if not (isinstance(value, int | np.integer) and value >= 1) and not (optional and value is None):
         or_none = "None or " if optional else ""
         raise InvalidInputError(f"{name} must be {or_none}a whole number of at least 1, found {value!r}.")
+
+
+def reported_weights(W: Array, b: Array, common: Array, reference: int | None) -> tuple[Array, Array]:
+    """Return weights against class 0 as they are reported: of K > 2 classes they sum to ``common``, or one is 0."""
+    if len(W) == 1:
+        return W, b
+    W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
+    if reference is None:
+        return W - W.mean(axis=0) + common[1:], b - b.mean() + common[0]
+    return W - W[reference], b - b[reference]

@@ -22,10 +22,10 @@ from oddsmith.decision.class_prior import PerClass, read_class_prior
 from oddsmith.densities.class_sums import Folded, Solution
 from oddsmith.densities.gaussian import QuadraticForm
 from oddsmith.densities.rows import RowMatrix, by_rows
-from oddsmith.design.class_weight import weigh_classes
+from oddsmith.design.class_weight import check_class_weights, read_weights, weigh_classes
 from oddsmith.design.fitted_basis import has_basis
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import Codes, as_table, check_class_weights, read_labels, read_weights
+from oddsmith.design.inputs import Codes, as_table, read_labels
 from oddsmith.design.labels import read_some_labels
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, NotFittedError

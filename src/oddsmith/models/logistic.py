@@ -14,24 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from oddsmith import errors
 from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_data import read_data, refuse_pieces
-from oddsmith.design.class_weight import weigh_classes
-from oddsmith.design.fitted_basis import (
-    learn_basis,
-    learn_rows,
-    level_columns,
-    split_basis,
-    through_basis,
-    whole,
-)
-from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import (
-    check_class_weights,
-    check_finite,
-    read_offset,
-    read_rows,
-    read_weights,
-)
-from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.design.class_weight import check_class_weights
+from oddsmith.design.fitted_basis import learn_basis, level_columns, split_basis, through_basis
+from oddsmith.design.inputs import read_offset
+from oddsmith.engines import one_blas_thread
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
 from oddsmith.likelihood.fitted_state import TrainingDataRef
@@ -40,12 +26,12 @@ from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS, is_bounded
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
-from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
+from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class, reported_weights
 from oddsmith.models.foreign_parameters import checked_names, foreign_solver
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.selection_mixin import SelectionMixin
 from oddsmith.numerics import Array, log_softmax, softmax
-from oddsmith.priors import GaussianPrior, JeffreysPrior, LaplacePrior, as_prior, split_prior
+from oddsmith.priors import GaussianPrior, JeffreysPrior, LaplacePrior, split_prior
 from oddsmith.protocols import Labels
 from oddsmith.records import Trace
 from oddsmith.solvers import SGD, SOLVERS, Solver, SolverResult
@@ -70,16 +56,6 @@ def has_logit(model: LogisticRegression) -> bool:
             "fit(X, y)."
         )
     return True
-
-
-def _reported_weights(W: Array, b: Array, common: Array, reference: int | None) -> tuple[Array, Array]:
-    """Return weights against class 0 as they are reported: of K > 2 classes they sum to ``common``, or one is 0."""
-    if len(W) == 1:
-        return W, b
-    W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
-    if reference is None:
-        return W - W.mean(axis=0) + common[1:], b - b.mean() + common[0]
-    return W - W[reference], b - b[reference]
 
 
 @MODELS.register("logistic")
@@ -365,7 +341,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         """Return the trace, with recorded weights in the form of `coef_` and `intercept_`, intercept first."""
 
         def reported(x: Array) -> Array:
-            W, b = _reported_weights(*coordinates.to_user(x), common, reference)
+            W, b = reported_weights(*coordinates.to_user(x), common, reference)
             V = np.column_stack([b, W])
             return V[0] if len(V) == 1 else V
 
@@ -376,7 +352,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         self.classes_ = classes
         W = fit.learned.weights() if fit.learned.sparse else None
         if W is None:
-            self.coef_, self.intercept_ = _reported_weights(fit.coef, fit.intercept, common, reference)
+            self.coef_, self.intercept_ = reported_weights(fit.coef, fit.intercept, common, reference)
         else:
             self.coef_, self.intercept_ = np.ascontiguousarray(W[:, 1:]), W[:, 0].copy()
         certificate = fit.certificate
@@ -432,36 +408,16 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape
         (1, 1)
         """
-        from oddsmith.likelihood.online import encode_labels, read_classes, run_epoch
+        from oddsmith.likelihood.online import run_epoch
+        from oddsmith.models.online_problem import online_problem
 
         self._check_parameters()
-        first = "classes_" not in vars(self)
-        known = read_classes(classes, None if first else self.classes_)
-        X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
-        rows = read_rows(self, X, reset=first)
-        check_finite(rows, vars(self).get("feature_names_in_"))
-        rows = whole(learn_rows(self, rows, sample_weight, reset=first))
-        n, K = rows.shape[0], len(known)
-        t = encode_labels(known, y, n)
-        s = weigh_classes(self, known, t, read_weights(sample_weight, n), partial=True)
-        problem = Problem(
-            engine=MemoryEngine(self.threads),
-            source=MemorySource(rows, t, K, s),
-            prior=as_prior(self.prior),
-            intercept=bool(self.fit_intercept),
-            reference=self._reference_code(known),
-            solver="sgd",
-            tol=self.tol,
-            max_iter=1,
-            class_weight=np.ones(K) * (n if s is None else s.sum()) / K,
-            start=None if first else self._against_first(),
-            names=self._names,
-        )
+        known, problem = online_problem(self, X, y, classes, sample_weight)
         solver = self.solver if isinstance(self.solver, SGD) else SGD()
         state, common, result = run_epoch(problem, self._sgd_state, solver, self.seed)
         self.classes_, at = known, state.coordinates
-        self.coef_, self.intercept_ = _reported_weights(*at.to_user(state.average), common, problem.reference)
-        self.n_parameters_ = (K - 1) * (self.coef_.shape[1] + int(bool(self.fit_intercept)))
+        self.coef_, self.intercept_ = reported_weights(*at.to_user(state.average), common, problem.reference)
+        self.n_parameters_ = (len(known) - 1) * (self.coef_.shape[1] + int(bool(self.fit_intercept)))
         self.log_likelihood_, self.aliased_ = result.final.log_likelihood, []
         self.certificate_, self.trace_ = result.certificate, self._trace(result, at, common, problem.reference)
         self.n_iter_, self.link_ = state.steps, "logit"

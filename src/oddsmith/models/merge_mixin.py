@@ -13,11 +13,11 @@ from scipy import sparse
 
 from oddsmith.data_access.training_data import read_data
 from oddsmith.design.basis.base import S as AnySource
-from oddsmith.design.class_weight import BALANCED, weigh_classes
+from oddsmith.design.class_weight import BALANCED, check_class_weights, read_weights, weigh_classes
 from oddsmith.design.fitted_basis import check_same_basis, has_basis, learn_basis, through_basis
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.input_errors import nonfinite_error
-from oddsmith.design.inputs import check_class_weights, feature_names, read_rows, read_weights
+from oddsmith.design.inputs import feature_names, read_rows
 from oddsmith.design.labels import read_some_labels, union_of_classes
 from oddsmith.design.levels import few
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread

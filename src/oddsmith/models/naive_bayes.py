@@ -19,8 +19,8 @@ from oddsmith.densities.families import CategoricalColumns
 from oddsmith.densities.gaussian import QuadraticForm
 from oddsmith.densities.mixed_columns import ColumnPlan, NaiveDensities, check_domain, encode
 from oddsmith.densities.rows import RowMatrix, has_missing, infinite_error
+from oddsmith.design.columns import Columns, read_columns
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_rows
-from oddsmith.design.frame import Columns, read_columns
 from oddsmith.design.inputs import Codes, read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine

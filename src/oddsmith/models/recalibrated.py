@@ -21,7 +21,8 @@ from oddsmith.decision.calibration import (
     states_probabilities,
 )
 from oddsmith.decision.class_prior import shift_log_proba
-from oddsmith.design.inputs import check_class_weights, read_labels, read_weights, split_target
+from oddsmith.design.class_weight import check_class_weights, read_weights
+from oddsmith.design.inputs import read_labels, split_target
 from oddsmith.errors import InvalidInputError, OddsmithWarning, UnknownNameError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, HasPredictive, all_or_nothing, training_prior
 from oddsmith.models.estimator import check_seed

@@ -10,9 +10,9 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
-from oddsmith.design.class_weight import weigh_classes
+from oddsmith.design.class_weight import check_class_weights, read_weights, weigh_classes
 from oddsmith.design.input_errors import explain_rows
-from oddsmith.design.inputs import _with_names, as_table, check_class_weights, plain_values, read_weights
+from oddsmith.design.inputs import _with_names, as_table, plain_values
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
 from oddsmith.models.logistic import LogisticRegression

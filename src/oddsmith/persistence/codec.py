@@ -363,7 +363,7 @@ def state_of(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     kind, state = type(value), value.__getstate__()
-    cached = {name for name in state if isinstance(inspect.getattr_static(kind, name, None), cached_property)}
+    cached = {name for name in state if isinstance(_definition(kind, name), cached_property)}
     state = {name: part for name, part in state.items() if name not in cached}
     complete(kind, state)  # refuse now what could not be loaded later
     return state
@@ -389,7 +389,12 @@ def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
 
 def _is_defined(kind: type[Any], name: str) -> bool:
     """Whether a class defines a method, a property or a cache of that name: no place for a value."""
-    return name.startswith("__") or hasattr(inspect.getattr_static(kind, name, None), "__get__")
+    return name.startswith("__") or hasattr(_definition(kind, name), "__get__")
+
+
+def _definition(kind: type[Any], name: str) -> object:
+    """Return what a class has under a name, unbound (`inspect.getattr_static` takes seven times as long)."""
+    return next((vars(c)[name] for c in (*kind.__mro__, *type(kind).__mro__) if name in vars(c)), None)
 
 
 def refusal(value: object, path: str, what: str | None = None) -> InvalidTypeError:

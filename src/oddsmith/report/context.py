@@ -18,8 +18,9 @@ from oddsmith.cached_property import cached_property
 from oddsmith.data_access.streamed_prediction import columns_of
 from oddsmith.decision.actions import decide_by
 from oddsmith.decision.loss import LossLike, LossMatrix, read_loss, read_probabilities, read_reject
+from oddsmith.design.class_weight import read_weights
 from oddsmith.design.frame import Frame, read_frame
-from oddsmith.design.inputs import as_table, read_offset, read_weights, split_target
+from oddsmith.design.inputs import as_table, read_offset, split_target
 from oddsmith.design.table import Design
 from oddsmith.design.text_columns import read_formats
 from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning, as_input_errors

@@ -177,6 +177,9 @@ class InverseBounds(Protocol):
     def square(self, r: Array) -> float:
         """Return the bound of ``rᵀ H⁻¹ r``."""
 
+    def gap(self, g: Array, curvature: Array, rounding: float) -> float:
+        """Return a bound of objective − optimum from the gradient, its rounding and the diagonal of the Hessian."""
+
 
 @runtime_checkable
 class CurvatureBound(Protocol):
