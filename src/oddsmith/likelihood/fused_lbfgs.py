@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def fused_points(
-    objective: FoldObjective, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+    objective: FoldObjective, w: Array, distance: Distance, steps: int, stall: tuple[int, float], *, hessian: bool
 ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
     """Run L-BFGS from ``w`` in one call; return its end and its points, None where rows, prior or link do not suit.
 
@@ -37,6 +37,7 @@ def fused_points(
     (C, P), state = objective.shape, objective.state
     longest, slices = state.max_row_norm2, slice_count(objective)
     threads = min(objective.threads or available_cores(), slices)
+    hessians, few, patience = _preconditioners(objective, stall)
     found = lbfgs_points(
         source.block(0, source.n_rows),
         (objective.center, np.concatenate(([1.0], objective.scale)), objective.T if C > 1 else None),
@@ -48,25 +49,42 @@ def fused_points(
             relative=distance.relative,
             steps=steps,
             memory=settings.memory,
-            few=stall[0],
-            patience=stall[1],
+            few=few,
+            patience=patience,
             armijo=settings.armijo,
             rounding=8.0 * EPS,
             smallest=settings.smallest_step,
             halvings=settings.halvings,
+            hessians=hessians,
         ),
         measure=distance.measure,
         free=None if objective.all_free else objective.free[0].astype(np.float64),
         inverse=objective.scale**-2.0 if longest is None else None,
         slices=slices,
+        hessian=hessian and C == 1,
         assist=alone if threads == 1 else partial(assisted, threads=threads),
     )
     if found is None:
         return None
     state.passes += found.evaluations
     state.max_row_norm2 = found.longest if longest is None else longest
-    state.last = ObjectiveValue(w=found.w, value=found.value, log_likelihood=-found.loss, gradient=found.gradient)
+    H = found.hessian
+    if H is not None and not objective.all_free:
+        objective.fix(H)
+    state.last = ObjectiveValue(
+        w=found.w, value=found.value, log_likelihood=-found.loss, gradient=found.gradient, hessian=H
+    )
     return state.last, found
+
+
+def _preconditioners(objective: FoldObjective, stall: tuple[int, float]) -> tuple[int, int, float]:
+    """Return how many Hessians may precondition, the points from which progress is judged, and what one costs."""
+    settings, (C, P), n = policy.POLICY, objective.shape, objective.n_rows
+    if objective.penalty is None or P > settings.largest_hessian or not settings.kernel_hessians:
+        return 0, *stall
+    cost = (P / (2.0 * C) + P**2 / (6.0 * n)) / settings.kernel_hessian_rate
+    few = max(settings.kernel_hessian_steps, round(cost / 3.0))
+    return settings.kernel_hessians if C == 1 else 1, few, cost
 
 
 def _suits(objective: FoldObjective) -> bool:

@@ -62,7 +62,8 @@ class LbfgsProblem(ctypes.Structure):
         *((name, _I) for name in ("memory", "steps", "few", "relative")),
         *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
         *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
-        *((name, _P if name == "parts" else _I) for name in ("parts", "failed")),
+        *((name, _P if name == "parts" else _I) for name in ("parts", "failed", "hessians", "keeps")),
+        *((name, {"cost": _D, "H": _P, "second": _P}.get(name, _I)) for name in ("cost", "H", "turns", "task", "second")),
     )
 
 
