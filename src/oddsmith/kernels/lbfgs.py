@@ -29,8 +29,8 @@ class LbfgsRules:
 
     It ends where the squared norm of the gradient is ``near``, or with ``relative`` this part of an objective above 1:
     there the distance is 1. After ``few`` points it also ends where the logarithm of the distance falls so slowly that
-    more than ``patience`` steps are left; or, while there are ``hessians``, the Hessian there becomes the
-    preconditioner, if more than ``patience`` steps are left at the rate of the last two.
+    more than ``patience`` steps are left. As long as there are ``hessians``, it goes on instead with the Hessian there as
+    the preconditioner, if more steps are left at the rate of the last two than the ``cost`` of a Hessian in passes.
     """
 
     near: float
@@ -44,6 +44,7 @@ class LbfgsRules:
     smallest: float
     halvings: float
     hessians: int = 0
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,8 @@ def lbfgs_points(
     vectors, diagonal = preconditioner
     sums = np.zeros(size)
     numbers = np.empty(size + 6 * points)  # W and b, then the trace and the distances
-    at = [numbers.ctypes.data + 8 * k for k in (0, size - C, size, size + 5 * points)]
+    begin = int(numbers.__array_interface__["data"][0])
+    at = [begin + 8 * k for k in (0, size - C, size, size + 5 * points)]
     kept = [np.ascontiguousarray(part, dtype=np.float64) for part in (center, unit, prior[0], prior[1], diagonal)]
     maybe = [
         None if part is None else np.ascontiguousarray(part, dtype=np.float64)
@@ -109,7 +111,7 @@ def lbfgs_points(
     x = np.array(w, dtype=np.float64)
     rows = DenseProblem.from_buffer_copy(dense_addresses(block, C))
     rows.C, rows.W, rows.b, rows.center, rows.inverse = C, at[0], at[1], address(kept[0]), address(maybe[4])
-    rows.g = sums.ctypes.data
+    rows.g = address(sums)
     H = np.empty((size, size)) if hessian else None
     problem = LbfgsProblem(
         ctypes.pointer(rows),
@@ -120,7 +122,7 @@ def lbfgs_points(
         *(rules.memory, rules.steps, rules.few, rules.relative),
         *(rules.near, rules.patience, rules.armijo, rules.rounding, rules.smallest, rules.halvings),
     )
-    problem.hessians, problem.keeps, problem.cost, problem.H = rules.hessians, hessian, rules.patience, address(H)
+    problem.hessians, problem.keeps, problem.cost, problem.H = rules.hessians, hessian, rules.cost, address(H)
     assist(lambda: kernels("lbfgs", problem), lambda: kernels("lbfgs_help", problem))
     done = problem.points
     if not done:

@@ -14,6 +14,7 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.records import records_weights
 from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
+from oddsmith.solvers.plan import rough_hessian_passes
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
@@ -37,7 +38,7 @@ def fused_points(
     (C, P), state = objective.shape, objective.state
     longest, slices = state.max_row_norm2, slice_count(objective)
     threads = min(objective.threads or available_cores(), slices)
-    hessians, few, patience = _preconditioners(objective, stall)
+    hessians, cost = _preconditioners(objective)
     found = lbfgs_points(
         source.block(0, source.n_rows),
         (objective.center, np.concatenate(([1.0], objective.scale)), objective.T if C > 1 else None),
@@ -49,13 +50,14 @@ def fused_points(
             relative=distance.relative,
             steps=steps,
             memory=settings.memory,
-            few=few,
-            patience=patience,
+            few=stall[0],
+            patience=stall[1],
             armijo=settings.armijo,
             rounding=8.0 * EPS,
             smallest=settings.smallest_step,
             halvings=settings.halvings,
             hessians=hessians,
+            cost=cost,
         ),
         measure=distance.measure,
         free=None if objective.all_free else objective.free[0].astype(np.float64),
@@ -77,14 +79,20 @@ def fused_points(
     return state.last, found
 
 
-def _preconditioners(objective: FoldObjective, stall: tuple[int, float]) -> tuple[int, int, float]:
-    """Return how many Hessians may precondition, the points from which progress is judged, and what one costs."""
-    settings, (C, P), n = policy.POLICY, objective.shape, objective.n_rows
-    if objective.penalty is None or P > settings.largest_hessian or not settings.kernel_hessians:
-        return 0, *stall
-    cost = (P / (2.0 * C) + P**2 / (6.0 * n)) / settings.kernel_hessian_rate
-    few = max(settings.kernel_hessian_steps, round(cost / 3.0))
-    return settings.kernel_hessians if C == 1 else 1, few, cost
+def _preconditioners(objective: FoldObjective) -> tuple[int, float]:
+    """Return how many Hessians may precondition, and what one costs, in passes.
+
+    That of several classes neglects how the curvature of rows differs: it does not change, and is of no use where there
+    are as many columns as rows.
+    """
+    settings, (C, P) = policy.POLICY, objective.shape
+    wide = settings.row_space_columns * objective.n_rows
+    if objective.penalty is None or P > min(settings.largest_hessian, wide):
+        return 0, 0.0
+    cost = rough_hessian_passes(objective.n_rows, C, P)
+    if C == 1:
+        return settings.kernel_hessians, cost
+    return int(objective.n_rows >= settings.gradient_rows_per_weight * P), cost
 
 
 def _suits(objective: FoldObjective) -> bool:

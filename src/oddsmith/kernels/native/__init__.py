@@ -307,7 +307,7 @@ def _load(level: str) -> Kernels | None:
 
 def address(array: npt.NDArray[Any] | None) -> int | None:
     """Return where the numbers of an array begin, for a field of a problem."""
-    return None if array is None else array.ctypes.data
+    return None if array is None else array.__array_interface__["data"][0]  # "ctypes.data" takes twice as long
 
 
 def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:

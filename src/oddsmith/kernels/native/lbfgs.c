@@ -63,8 +63,9 @@ typedef struct {
 } lbfgs_problem;
 
 #define ENDED (~(uint64_t)0)
-#define RATE_STEPS 2    /* steps by which progress is judged, */
-#define HESSIAN_STEPS 3 /* and those that follow a Hessian, at least */
+#define RATE_STEPS 2    /* steps by which progress is judged, at least, */
+#define HESSIAN_STEPS 3 /* and those that follow a Hessian, at least, */
+#define CLASSES_STEPS 60 /* or that of several classes */
 #define PAUSES 2000 /* before a thread that waits lets others have its core */
 
 INLINE void wait_a_little(int *waited) {
@@ -226,8 +227,8 @@ static void solve(const lbfgs_problem *q, const double *b, double *x, double *sc
     if (q->vectors) mix(q->vectors, 0, scratch, C, P, x);
 }
 
-/* Make the Hessian at w the preconditioner: of two classes in single precision, of more that of independent classes in the
-   vectors of the preconditioner, for rows of equal weight. Returns whether it has a factor. */
+/* Make the Hessian at w, in single precision, the preconditioner; of several classes as if the curvature between them were
+   the same in all rows. Returns whether it has a factor. */
 static int precondition(lbfgs_problem *q) {
     const dense_problem *p = q->rows;
     const int64_t C = p->C, P = p->m + 1, blocks = (P + BLOCK - 1) / BLOCK;
@@ -301,9 +302,10 @@ static int ends(const lbfgs_problem *q) {
 /* Whether a Hessian is worth its cost: more steps would be left at the rate of the last ones. */
 static int is_slow(const lbfgs_problem *q, int64_t since) {
     const double *d = q->distances + q->points - 1;
-    const int64_t window = least(RATE_STEPS, since);
+    const int64_t window = most(RATE_STEPS, since / 3);
     const double rate = __builtin_log(d[-window] / d[0]) / (double)window;
-    return !(rate * (q->cost + HESSIAN_STEPS) > __builtin_log(d[0]));
+    const double worth = q->cost + (double)(q->rows->C > 1 ? CLASSES_STEPS : HESSIAN_STEPS);
+    return !(rate * worth > __builtin_log(d[0]));
 }
 
 /* The last pairs: steps, changes of the gradient, and the products of the two. */
@@ -325,7 +327,7 @@ static void direction(const lbfgs_problem *q, const pairs *kept, const double *g
         add(-alpha[k], kept->dg + at * size, size, x);
     }
     solve(q, x, p, scratch);
-    if (kept->count && !(q->second && q->second->factored)) { /* a Hessian has its scale */
+    if (kept->count && (q->T || !q->second || !q->second->factored)) { /* a Hessian of two classes has its scale */
         const int64_t at = pair_at(q, kept, kept->count - 1);
         solve(q, kept->dg + at * size, x, scratch);
         const double scale = kept->curvature[at] / dot(kept->dg + at * size, x, size);
@@ -355,7 +357,8 @@ static void keep_pair(const lbfgs_problem *q, pairs *kept, const double *w, cons
    gradient, step to it, evaluations so far. */
 static void iterate(lbfgs_problem *q, pairs *kept, double *g, double *h, double *f, double *p, double *x, double *scratch) {
     const int64_t size = q->rows->C * (q->rows->m + 1);
-    int64_t since = 0, wait = q->few; /* steps with this preconditioner, and those before it is judged */
+    const int64_t first = q->rows->C > 1 ? q->few : HESSIAN_STEPS;
+    int64_t since = 0, wait = most(first, (int64_t)(q->cost / 3.0)); /* steps so far, and before they are judged */
     double halvings = 0.0, step = 0.0, value = evaluate(q, q->w, g, scratch), loss = q->rows->value;
     for (int64_t k = 0; k < q->slices; k++) q->parts[k].inverse = NULL; /* the longest row is known now */
     for (;;) {
