@@ -248,7 +248,7 @@ def compile_command(compiler: Compiler, flags: Iterable[str]) -> list[str]:
 
 def link_command(compiler: Compiler, objects: Iterable[Path], library: Path) -> list[str]:
     """Return the command that links."""
-    flags = {"linux": ("-lm",), "macos": (f"-Wl,-install_name,@rpath/{library.name}",)}.get(
+    flags = {"linux": ("-s", "-lm"), "macos": (f"-Wl,-install_name,@rpath/{library.name}",)}.get(
         compiler.system, ("-s",)
     )
     return [*compiler.command, "-shared", *map(str, objects), *flags, "-o", str(library)]

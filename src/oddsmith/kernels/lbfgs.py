@@ -29,8 +29,8 @@ class LbfgsRules:
 
     It ends where the squared norm of the gradient is ``near``, or with ``relative`` this part of an objective above 1:
     there the distance is 1. After ``few`` points it also ends where the logarithm of the distance falls so slowly that
-    more than ``patience`` steps are left. As long as there are ``hessians``, it goes on instead with the Hessian there as
-    the preconditioner, if more steps are left at the rate of the last two than the ``cost`` of a Hessian in passes.
+    more than ``patience`` steps are left. As long as there are ``hessians``, it goes on instead, and the Hessian there
+    becomes the preconditioner if more steps are left, at the rate of the last ones, than it costs in passes (``cost``).
     """
 
     near: float

@@ -14,9 +14,9 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.records import records_weights
 from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
-from oddsmith.solvers.plan import rough_hessian_passes
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.lbfgs import Distance
+from oddsmith.solvers.plan import rough_hessian_passes
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def fused_points(
     (C, P), state = objective.shape, objective.state
     longest, slices = state.max_row_norm2, slice_count(objective)
     threads = min(objective.threads or available_cores(), slices)
-    hessians, cost = _preconditioners(objective)
+    hessians, cost = preconditioners(objective)
     found = lbfgs_points(
         source.block(0, source.n_rows),
         (objective.center, np.concatenate(([1.0], objective.scale)), objective.T if C > 1 else None),
@@ -72,14 +72,14 @@ def fused_points(
     state.max_row_norm2 = found.longest if longest is None else longest
     H = found.hessian
     if H is not None and not objective.all_free:
-        objective.fix(H)
+        objective.fix(H, max(1.0, objective.weight))
     state.last = ObjectiveValue(
         w=found.w, value=found.value, log_likelihood=-found.loss, gradient=found.gradient, hessian=H
     )
     return state.last, found
 
 
-def _preconditioners(objective: FoldObjective) -> tuple[int, float]:
+def preconditioners(objective: FoldObjective) -> tuple[int, float]:
     """Return how many Hessians may precondition, and what one costs, in passes.
 
     That of several classes neglects how the curvature of rows differs: it does not change, and is of no use where there
@@ -89,10 +89,10 @@ def _preconditioners(objective: FoldObjective) -> tuple[int, float]:
     wide = settings.row_space_columns * objective.n_rows
     if objective.penalty is None or P > min(settings.largest_hessian, wide):
         return 0, 0.0
-    cost = rough_hessian_passes(objective.n_rows, C, P)
+    cost = rough_hessian_passes(objective.n_rows, C, P, settings)
     if C == 1:
         return settings.kernel_hessians, cost
-    return int(objective.n_rows >= settings.gradient_rows_per_weight * P), cost
+    return min(settings.kernel_hessians, int(objective.n_rows >= settings.gradient_rows_per_weight * P)), cost
 
 
 def _suits(objective: FoldObjective) -> bool:

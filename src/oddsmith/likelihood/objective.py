@@ -225,7 +225,7 @@ class FoldObjective:
             if isinstance(H, BorderedDiagonal):
                 H = H.with_fixed(~self.free[0], max(1.0, self.weight))
             elif H is not None:
-                self.fix(H)
+                self.fix(H, max(1.0, self.weight))
         e = ObjectiveValue(
             w=w, value=value, log_likelihood=-sums.value, gradient=g.ravel(), hessian=H, rounding=rounding
         )
@@ -245,12 +245,12 @@ class FoldObjective:
 
         return fused_points(self, w, distance, steps, stall, hessian=hessian)
 
-    def fix(self, H: Array) -> None:
+    def fix(self, H: Array, diagonal: float) -> None:
         """Clear the rows and columns of fixed coordinates, but for the diagonal."""
         fixed = ~self.free.ravel()
         H[fixed] = 0.0
         H[:, fixed] = 0.0
-        H[fixed, fixed] = max(1.0, self.weight)
+        H[fixed, fixed] = diagonal
 
     def _sums(self, w: Array, order: int, expected: bool) -> Curvature:
         packs = self.buffers is not None and self.buffers.half is not None
@@ -413,7 +413,7 @@ class FoldObjective:
         H = np.zeros((self.size, self.size))
         if self.penalty is not None:
             self.penalty.add_to(H, *self.shape)
-        self._fix(H, 0.0)
+        self.fix(H, 0.0)
         return H
 
     def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:

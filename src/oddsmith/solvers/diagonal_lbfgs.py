@@ -79,7 +79,7 @@ class DiagonalLBFGS:
     def _search(
         self, objective: Subsample, w: Array, distance: Distance, steps: int, recorder: Recorder
     ) -> tuple[ObjectiveValue, bool]:
-        """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is at most 1."""
+        """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is 1."""
         few, patience = stall = _stall(distance.preconditioner, objective.size)
         if self.fused and hasattr(objective, "lbfgs_points"):  # a protocol takes longer to look up
             found = cast(FusedLBFGS, objective).lbfgs_points(w, distance, steps, stall, hessian=self.keeps_hessian)

@@ -58,6 +58,7 @@ class KroneckerSumPreconditioner:
     """
 
     def __init__(self, B: Array, d: Array) -> None:
+        self.vectors: Array
         values, self.vectors = np.linalg.eigh(B) if B.size > 1 else (B[0], np.ones((1, 1)))
         self.diagonal = np.maximum(values, 0.0)[:, None] + d
 

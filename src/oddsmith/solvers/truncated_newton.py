@@ -25,8 +25,8 @@ from oddsmith.solvers.base import (
     Solves,
 )
 from oddsmith.solvers.certificate import certificate_from, certify, gap_bound
-from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
+from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, looks_separated, stalled
 
 

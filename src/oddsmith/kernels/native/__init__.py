@@ -63,7 +63,8 @@ class LbfgsProblem(ctypes.Structure):
         *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
         *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
         *((name, _P if name == "parts" else _I) for name in ("parts", "failed", "hessians", "keeps")),
-        *((name, {"cost": _D, "H": _P, "second": _P}.get(name, _I)) for name in ("cost", "H", "turns", "task", "second")),
+        *((name, _D if name == "cost" else _P) for name in ("cost", "H")),
+        *((name, _P if name == "second" else _I) for name in ("turns", "task", "second")),
     )
 
 
