@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 from tests.kernels.kernel_cases import LEVELS, laid_out
 
 from oddsmith.block import Block
@@ -160,6 +160,96 @@ def test_helpers_change_no_bit(level: str, C: int) -> None:
     whole = run(level, table, rules)
     assert whole is not None
     np.testing.assert_allclose(whole.w, alone.w, rtol=1e-9, atol=1e-10)
+
+
+def correlated_table(n: int = 700, M: int = 40, C: int = 1) -> dict[str, Any]:
+    """Return a table whose columns depend on each other, on scales over two decades."""
+    rng = np.random.default_rng(3)
+    table = plain_table(n, M, C)
+    X = np.cumsum(rng.normal(size=(n, M)), axis=1) + 5.0
+    t = (0.3 * (X[:, -1:] - X[:, :1]) * np.arange(C + 1) / C + rng.gumbel(size=(n, C + 1))).argmax(axis=1)
+    unit = np.concatenate(([1.0], X.std(axis=0)))
+    return table | {
+        **{"X": X * np.geomspace(0.1, 10.0, M), "t": t.astype(np.int32), "T": np.eye(C) if C > 1 else None},
+        **{"center": X.mean(axis=0) * np.geomspace(0.1, 10.0, M), "measure": np.ones(M + 1)},
+        "unit": unit * np.concatenate(([1.0], np.geomspace(0.1, 10.0, M))),
+        "prior": (np.concatenate(([0.0], np.full(M, 0.1))), np.zeros((C, M + 1))),
+        "A": KroneckerSumPreconditioner(0.2 * n * np.eye(C) + 0.01 * n, np.concatenate(([0.0], np.full(M, 0.1)))),
+    }
+
+
+HESSIANS = replace(RULES, near=1e-14, steps=100, few=4, halvings=1e3, hessians=20, cost=3.0)
+NO_HESSIANS = replace(HESSIANS, hessians=0, steps=2000, few=2000)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("C", [1, 3])
+@pytest.mark.parametrize("M", [7, 40, 70])
+def test_hessians_shorten_a_search_to_the_same_end(level: str, C: int, M: int) -> None:
+    table = correlated_table(M=M, C=C)
+    slow = run(level, table, NO_HESSIANS)
+    fast = run(level, table, HESSIANS)
+    assert slow is not None and fast is not None and slow.distances[-1] <= 1.0 and fast.distances[-1] <= 1.0
+    assert 2 * len(fast.trace) < len(slow.trace)
+    np.testing.assert_allclose(fast.w, slow.w, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_weight_that_may_not_move_does_not_with_a_hessian(level: str) -> None:
+    table = correlated_table()
+    free = np.ones(41)
+    free[[0, 5, 40]] = 0.0
+    found = run(level, table | {"free": free}, HESSIANS)
+    slow = run(level, table | {"free": free}, NO_HESSIANS)
+    assert found is not None and slow is not None and not found.w[free == 0.0].any()
+    np.testing.assert_allclose(found.w, slow.w, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_hessian_that_is_not_definite_is_not_used(level: str) -> None:
+    table = plain_table(M=12)
+    table["X"][:, 6:] = table["X"][:, :6]
+    nothing = np.zeros(13), np.zeros((1, 13))
+    found = run(level, table | {"prior": nothing}, replace(HESSIANS, cost=-1e9))
+    assert found is not None and np.isfinite(found.w).all() and found.value <= found.trace[0, 0]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=30, deadline=None)
+@given(tables(), st.sampled_from([1, 3]))
+def test_the_last_hessian_is_that_of_the_reference(level: str, table: dict[str, Any], slices: int) -> None:
+    if len(table["w"]) > 1:
+        return
+    found = run(level, table, replace(RULES, near=1e-4, steps=200), slices=slices, hessian=True)
+    assert found is not None and (found.hessian is None) == (found.distances[-1] > 1.0)
+    if found.hessian is None:
+        return
+    X = np.asarray(table["X"], dtype=np.float64) - table["center"]
+    Z, s = np.column_stack([np.ones(len(X)), X]) / table["unit"], 1.0 if table["s"] is None else table["s"]
+    y = expit(Z @ found.w + (0.0 if table["offset"] is None else table["offset"][:, 0]))
+    H = (Z.T * (y * (1.0 - y) * s)) @ Z + np.diag(table["prior"][0])
+    np.testing.assert_allclose(found.hessian, H, rtol=1e-12, atol=1e-12 * np.abs(H).max())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("C", [1, 3])
+def test_helpers_change_no_bit_of_hessians(level: str, C: int) -> None:
+    table = correlated_table(1500, 50, C)
+
+    def assist(work: Any, help_it: Any) -> None:
+        helpers = [Thread(target=help_it) for _ in range(3)]
+        for helper in helpers:
+            helper.start()
+        work()
+        for helper in helpers:
+            helper.join(10.0)
+
+    alone = run(level, table, HESSIANS, slices=8, hessian=C == 1)
+    assert alone is not None and alone.evaluations > len(alone.trace)
+    for _ in range(5):
+        found = run(level, table, HESSIANS, slices=8, hessian=C == 1, assist=assist)
+        assert found is not None and found.w.tolist() == alone.w.tolist()
+        assert C > 1 or found.hessian.tolist() == alone.hessian.tolist()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -27,7 +27,7 @@ from oddsmith.errors import UnavailableError
 from oddsmith.likelihood import class_blocks, coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
-from oddsmith.likelihood.fused_lbfgs import slice_count
+from oddsmith.likelihood.fused_lbfgs import preconditioners, slice_count
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -426,7 +426,8 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
         lambda n: type(plan(Facts(n_rows=int(n), n_columns=99), MACHINE).solver.then).__name__,
         {1500: "Newton", 1501: "NoneType"},
     ),
-    "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {2000: 1, 2001: 8}),
+    "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {800: 1, 801: 8}),
+    "kernel_hessians": (lambda n: preconditioners(objective(int(n), 99))[0], {49: 0, 50: 20}),
     "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
     "rough_weights": (is_rough, {7: False, 8: True}),
     "fused_weights": (lambda M: steps_taken(int(M), 3.0), {63: 7, 64: 0}),

@@ -402,17 +402,16 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
 
 
 def assisted(work: Callable[[], None], help_it: Callable[[], None], threads: int) -> None:
-    """Work on this thread, while others run ``help_it``, which must end soon after the work has.
+    """Work on this thread, while others run ``help_it``, which must end soon after the work has, and cannot fail.
 
-    A helper that has not begun by then never does.
+    A helper that has not begun by then never does. One that has is not waited for: it holds all that it looks at.
     """
     helpers = [_pool(threads).submit(help_it) for _ in range(threads - 1)]
     try:
         work()
     finally:
         for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+            helper.cancel()
 
 
 def available_cores() -> int:

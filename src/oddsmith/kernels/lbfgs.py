@@ -29,7 +29,8 @@ class LbfgsRules:
 
     It ends where the squared norm of the gradient is ``near``, or with ``relative`` this part of an objective above 1:
     there the distance is 1. After ``few`` points it also ends where the logarithm of the distance falls so slowly that
-    more than ``patience`` steps are left.
+    more than ``patience`` steps are left. As long as there are ``hessians``, it goes on instead, and the Hessian there
+    becomes the preconditioner if more steps are left, at the rate of the last ones, than it costs in passes (``cost``).
     """
 
     near: float
@@ -42,6 +43,8 @@ class LbfgsRules:
     rounding: float
     smallest: float
     halvings: float
+    hessians: int = 0
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,8 @@ class LbfgsPoints:
     """Where a search ends, with value, loss and gradient there.
 
     A row of ``trace``: the objective, the loss, the gradient's norm, the step to the point, the evaluations up to it.
-    ``distances`` are 1 at the end that was asked for. ``longest`` is the longest row, squared, if it was asked for.
+    ``distances`` are 1 at the end that was asked for. ``longest`` is the longest row, squared, and ``hessian`` that at
+    the end, where it was reached, if they were asked for.
     """
 
     w: Array
@@ -60,6 +64,7 @@ class LbfgsPoints:
     distances: Array
     evaluations: int
     longest: float
+    hessian: Array | None = None
 
 
 def lbfgs_points(
@@ -74,6 +79,7 @@ def lbfgs_points(
     free: Array | None = None,
     inverse: Array | None = None,
     slices: int = 1,
+    hessian: bool = False,
     assist: Assist = alone,
 ) -> LbfgsPoints | None:
     """Run L-BFGS from ``w`` (C × P) until its end is reached, progress stalls, or a step fails.
@@ -82,7 +88,8 @@ def lbfgs_points(
     contrasts against class 0 (C × C, or None); ``prior`` is the diagonal of its precision (P) and its mean (C × P);
     ``preconditioner`` the vectors (C × C, or None) and the diagonal (C × P) of ``V diag(d) Vᵀ``. ``measure`` (P) weighs
     the squares of the gradient in its norm, which otherwise is the preconditioner's. ``free`` (P) is 0 where a weight
-    must stay 0; ``inverse`` (M) weighs the squares of the longest row. Rows are summed in ``slices``.
+    must stay 0; ``inverse`` (M) weighs the squares of the longest row. Rows are summed in ``slices``. With ``hessian``,
+    that of two classes is formed at the end, the prior included.
 
     Returns None where there is no compiled kernel, or sums at ``w`` are not finite.
     """
@@ -94,7 +101,8 @@ def lbfgs_points(
     vectors, diagonal = preconditioner
     sums = np.zeros(size)
     numbers = np.empty(size + 6 * points)  # W and b, then the trace and the distances
-    at = [numbers.ctypes.data + 8 * k for k in (0, size - C, size, size + 5 * points)]
+    begin = int(numbers.__array_interface__["data"][0])
+    at = [begin + 8 * k for k in (0, size - C, size, size + 5 * points)]
     kept = [np.ascontiguousarray(part, dtype=np.float64) for part in (center, unit, prior[0], prior[1], diagonal)]
     maybe = [
         None if part is None else np.ascontiguousarray(part, dtype=np.float64)
@@ -103,7 +111,8 @@ def lbfgs_points(
     x = np.array(w, dtype=np.float64)
     rows = DenseProblem.from_buffer_copy(dense_addresses(block, C))
     rows.C, rows.W, rows.b, rows.center, rows.inverse = C, at[0], at[1], address(kept[0]), address(maybe[4])
-    rows.g = sums.ctypes.data
+    rows.g = address(sums)
+    H = np.empty((size, size)) if hessian else None
     problem = LbfgsProblem(
         ctypes.pointer(rows),
         slices,
@@ -113,6 +122,7 @@ def lbfgs_points(
         *(rules.memory, rules.steps, rules.few, rules.relative),
         *(rules.near, rules.patience, rules.armijo, rules.rounding, rules.smallest, rules.halvings),
     )
+    problem.hessians, problem.keeps, problem.cost, problem.H = rules.hessians, hessian, rules.cost, address(H)
     assist(lambda: kernels("lbfgs", problem), lambda: kernels("lbfgs_help", problem))
     done = problem.points
     if not done:
@@ -126,4 +136,5 @@ def lbfgs_points(
         distances=numbers[size + 5 * points : size + 5 * points + done],
         evaluations=problem.evaluations,
         longest=rows.max_norm2,
+        hessian=H if problem.keeps else None,
     )

@@ -79,7 +79,7 @@ def newton_steps(
     numbers[: 5 * P - 1] = np.concatenate((w, coordinates[1], *prior, coordinates[0]))
     if inverse is not None:
         numbers[5 * P : 6 * P - 1] = inverse
-    begin = numbers.ctypes.data
+    begin = int(numbers.__array_interface__["data"][0])
     at, matrix = range(begin, begin + 80 * P, 8 * P), begin + 72 * P
     rows = DenseProblem.from_buffer_copy(dense_addresses(block, 1))
     rows.C, rows.center, rows.g, rows.H = 1, at[4], at[8], matrix

@@ -16,6 +16,7 @@ from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.lbfgs import Distance
+from oddsmith.solvers.plan import rough_hessian_passes
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def fused_points(
-    objective: FoldObjective, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+    objective: FoldObjective, w: Array, distance: Distance, steps: int, stall: tuple[int, float], *, hessian: bool
 ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
     """Run L-BFGS from ``w`` in one call; return its end and its points, None where rows, prior or link do not suit.
 
@@ -37,6 +38,7 @@ def fused_points(
     (C, P), state = objective.shape, objective.state
     longest, slices = state.max_row_norm2, slice_count(objective)
     threads = min(objective.threads or available_cores(), slices)
+    hessians, cost = preconditioners(objective)
     found = lbfgs_points(
         source.block(0, source.n_rows),
         (objective.center, np.concatenate(([1.0], objective.scale)), objective.T if C > 1 else None),
@@ -54,19 +56,43 @@ def fused_points(
             rounding=8.0 * EPS,
             smallest=settings.smallest_step,
             halvings=settings.halvings,
+            hessians=hessians,
+            cost=cost,
         ),
         measure=distance.measure,
         free=None if objective.all_free else objective.free[0].astype(np.float64),
         inverse=objective.scale**-2.0 if longest is None else None,
         slices=slices,
+        hessian=hessian and C == 1,
         assist=alone if threads == 1 else partial(assisted, threads=threads),
     )
     if found is None:
         return None
     state.passes += found.evaluations
     state.max_row_norm2 = found.longest if longest is None else longest
-    state.last = ObjectiveValue(w=found.w, value=found.value, log_likelihood=-found.loss, gradient=found.gradient)
+    H = found.hessian
+    if H is not None and not objective.all_free:
+        objective.fix(H, max(1.0, objective.weight))
+    state.last = ObjectiveValue(
+        w=found.w, value=found.value, log_likelihood=-found.loss, gradient=found.gradient, hessian=H
+    )
     return state.last, found
+
+
+def preconditioners(objective: FoldObjective) -> tuple[int, float]:
+    """Return how many Hessians may precondition, and what one costs, in passes.
+
+    That of several classes neglects how the curvature of rows differs: it does not change, and is of no use where there
+    are as many columns as rows.
+    """
+    settings, (C, P) = policy.POLICY, objective.shape
+    wide = settings.row_space_columns * objective.n_rows
+    if objective.penalty is None or P > min(settings.largest_hessian, wide):
+        return 0, 0.0
+    cost = rough_hessian_passes(objective.n_rows, C, P, settings)
+    if C == 1:
+        return settings.kernel_hessians, cost
+    return min(settings.kernel_hessians, int(objective.n_rows >= settings.gradient_rows_per_weight * P)), cost
 
 
 def _suits(objective: FoldObjective) -> bool:

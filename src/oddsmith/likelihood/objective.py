@@ -229,7 +229,7 @@ class FoldObjective:
             if isinstance(H, BorderedDiagonal):
                 H = H.fix(~self.free[0], max(1.0, self.weight))
             elif H is not None:
-                self._fix(H, max(1.0, self.weight))
+                self.fix(H, max(1.0, self.weight))
         e = ObjectiveValue(
             w=w, value=value, log_likelihood=-sums.value, gradient=g.ravel(), hessian=H, rounding=rounding
         )
@@ -242,14 +242,14 @@ class FoldObjective:
         return fused_steps(self, w, steps, small)
 
     def lbfgs_points(
-        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float], *, hessian: bool = False
     ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
         """Run L-BFGS in one call of a kernel, where that is possible."""
         from oddsmith.likelihood.fused_lbfgs import fused_points
 
-        return fused_points(self, w, distance, steps, stall)
+        return fused_points(self, w, distance, steps, stall, hessian=hessian)
 
-    def _fix(self, H: Array, diagonal: float) -> None:
+    def fix(self, H: Array, diagonal: float) -> None:
         """Clear the rows and columns of fixed coordinates, but for the diagonal."""
         fixed = ~self.free.ravel()
         H[fixed] = 0.0
@@ -396,7 +396,7 @@ class FoldObjective:
         H = np.zeros((self.size, self.size))
         if self.penalty is not None:
             self.penalty.add_to(H, *self.shape)
-        self._fix(H, 0.0)
+        self.fix(H, 0.0)
         return H
 
     def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:

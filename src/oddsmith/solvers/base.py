@@ -224,7 +224,7 @@ class FusedNewton(Protocol):
 class RowSpace(Protocol):
     """An objective whose optimum is a combination of its rows, because a prior shrinks every other direction."""
 
-    def in_row_space(self) -> tuple[Objective, Callable[[Array], Array]] | None:
+    def in_row_space(self) -> tuple[Subsample, Callable[[Array], Array]] | None:
         """Return the same objective over combinations of the rows, and their weights in all columns; None if none."""
 
 

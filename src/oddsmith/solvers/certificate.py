@@ -132,14 +132,17 @@ class InverseBound:
         if not B.any():
             rho = self_concordance / float(np.sqrt(smallest_prior))
             return cls(B=np.eye(C), cross=cross, prior=prior, rho=rho, noise=noise)
-        smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
-        shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
+        if C == 1:  # LAPACK takes as long as a pass over few rows
+            smallest, shift = float(B[0, 0]), sqrt(float(cross[0] @ cross[0])) / abs(float(B[0, 0]))
+        else:
+            smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
+            shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
         square = 2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior if smallest > 0 else np.inf
         return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(square)), noise=noise)
 
     def square(self, r: Array) -> float:
         R = r.reshape(len(self.B), -1)
-        y = np.linalg.solve(self.B, R[:, 0])
+        y = R[:, 0] / self.B[0] if len(R) == 1 else np.linalg.solve(self.B, R[:, 0])
         rest = R[:, 1:].ravel() - y @ self.cross
         return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
 

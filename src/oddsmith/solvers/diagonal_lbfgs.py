@@ -64,7 +64,7 @@ class DiagonalLBFGS:
             if steps < 1:
                 break
             distance = _newton_distance if self.final_hessian else partial(_prior_distance, prior, tol)
-            f, arrived = _search(objective, w, distance(preconditioner), steps - 1, recorder, fused=self.fused)  # 1
+            f, arrived = self._search(objective, w, distance(preconditioner), steps - 1, recorder)  # 1
             w = f.w
             if arrived:
                 return f, w
@@ -75,6 +75,31 @@ class DiagonalLBFGS:
             e = objective.evaluate(w, order=2)  # 2
             preconditioner = e.factor()
         return None, w
+
+    def _search(
+        self, objective: Subsample, w: Array, distance: Distance, steps: int, recorder: Recorder
+    ) -> tuple[ObjectiveValue, bool]:
+        """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is 1."""
+        few, patience = stall = _stall(distance.preconditioner, objective.size)
+        if self.fused and hasattr(objective, "lbfgs_points"):  # a protocol takes longer to look up
+            found = cast(FusedLBFGS, objective).lbfgs_points(w, distance, steps, stall, hessian=self.keeps_hessian)
+            if found is not None:
+                e, points = found
+                recorder.add_points(points.trace, points.evaluations, e.w)
+                return e, bool(points.distances[-1] <= 1.0)
+        distances: list[float] = []
+
+        def ends(e: ObjectiveValue) -> bool:
+            distances.append(distance(e))
+            if distances[-1] <= 1.0 or len(distances) <= few:
+                return distances[-1] <= 1.0
+            window = max(few, len(distances) // 3)  # gradients do not fall at every step
+            before, now = min(distances[:-window]), min(distances)
+            return not math.log(before / now) * patience > math.log(now) * window
+
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
+            e = lbfgs(objective, w, distance.preconditioner, ends, steps, recorder)
+        return e, distances[-1] <= 1.0
 
 
 def _newton_distance(preconditioner: Preconditioner) -> Distance:
@@ -90,32 +115,6 @@ def _prior_distance(prior: Array, tol: float, preconditioner: Preconditioner) ->
     near = 2.0 * policy.POLICY.prior_margin * tol
     measure = np.concatenate(([0.0], 1.0 / prior[1:]))
     return Distance(preconditioner=preconditioner, near=near, measure=measure, relative=True)
-
-
-def _search(
-    objective: Subsample, w: Array, distance: Distance, steps: int, recorder: Recorder, *, fused: bool
-) -> tuple[ObjectiveValue, bool]:
-    """Run L-BFGS while finishing costs less than a Hessian; return the end, and whether the distance is at most 1."""
-    few, patience = stall = _stall(distance.preconditioner, objective.size)
-    if fused and hasattr(objective, "lbfgs_points"):  # a protocol takes longer to look up
-        found = cast(FusedLBFGS, objective).lbfgs_points(w, distance, steps, stall)
-        if found is not None:
-            e, points = found
-            recorder.add_points(points.trace, points.evaluations, e.w)
-            return e, bool(points.distances[-1] <= 1.0)
-    distances: list[float] = []
-
-    def ends(e: ObjectiveValue) -> bool:
-        distances.append(distance(e))
-        if distances[-1] <= 1.0 or len(distances) <= few:
-            return distances[-1] <= 1.0
-        window = max(few, len(distances) // 3)  # gradients do not fall at every step
-        before, now = min(distances[:-window]), min(distances)
-        return not math.log(before / now) * patience > math.log(now) * window
-
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
-        e = lbfgs(objective, w, distance.preconditioner, ends, steps, recorder)
-    return e, distances[-1] <= 1.0
 
 
 def _stall(preconditioner: Preconditioner, size: int) -> tuple[int, float]:

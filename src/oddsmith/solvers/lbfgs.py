@@ -71,11 +71,12 @@ class FusedLBFGS(Protocol):
     """An objective that runs L-BFGS faster than by an evaluation for each point."""
 
     def lbfgs_points(
-        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float]
+        self, w: Array, distance: Distance, steps: int, stall: tuple[int, float], *, hessian: bool
     ) -> tuple[ObjectiveValue, SearchPoints] | None:
         """Search from ``w``; return the end and the points up to it, None where it cannot.
 
-        ``stall`` are the points from which progress is judged, and the steps up to which it goes on.
+        ``stall`` are the points from which progress is judged, and the steps up to which it goes on. With ``hessian``,
+        the end may have one.
         """
 
 

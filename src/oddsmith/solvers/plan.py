@@ -142,6 +142,11 @@ def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
     return Plan(stages, "since the sample's Hessian is near that of all rows", 6, solver)
 
 
+def rough_hessian_passes(n: int, C: int, P: int, policy: Policy) -> float:
+    """Return what a Hessian in single precision costs, with its factors, in passes for the gradient."""
+    return (P / (2.0 * C) + P**2 / (6.0 * max(1, n))) / policy.kernel_hessian_rate
+
+
 @dataclass(frozen=True)
 class Planner:
     """Chooses the plan for some facts: each condition is a property, each plan a method."""
@@ -301,13 +306,16 @@ class Planner:
             then = Newton(watch_divergence=False) if self.products <= settings.stalled_newton_products else None
             reason = "with Hessians"
         solver = DiagonalLBFGS(watch_divergence=False, final_hessian=False, keeps_hessian=kept, then=then)
-        iterations = min(100.0, round((10.0 + 75.0 * min(1.0, P / max(1, n)) ** 0.7) * (0.75 + 0.25 * C)))
+        many, rough = min(1.0, P / max(1, n)) ** 0.7, C == 1 and P <= settings.row_space_columns * n
+        iterations = round(8.0 + 20.0 * many) if rough else min(100.0, round((10.0 + 75.0 * many) * (0.75 + 0.25 * C)))
         stage = self.stage("L-BFGS", n, iterations, hessians=float(kept))
         cores = self.machine.cores if facts.size * C > settings.fused_slice_elements else 1
-        seconds = iterations * (4.0 * facts.size * C / (self.machine.flops_per_core * cores) + 5e-6)
+        passes = iterations + rough * (1.0 + 2.0 * many) * rough_hessian_passes(n, C, P, settings)
+        seconds = passes * (4.0 * facts.size * C / (self.machine.flops_per_core * cores) + 5e-6)
         hessian = self.stage("L-BFGS", n, 0.0, hessians=float(kept)).seconds
         reason = f"since gradients of {weights:,} weights cost little; if they stall, Newton {reason} follows"
-        return Plan((replace(stage, seconds=seconds + hessian),), reason, iterations + kept, solver)
+        memory = stage.memory + (8.0 if kept else 4.0) * rough * facts.size + 12.0 * rough * P**2  # copies of the rows
+        return Plan((replace(stage, seconds=seconds + hessian, memory=memory),), reason, iterations + kept, solver)
 
     @property
     def hessian_dominates(self) -> bool:

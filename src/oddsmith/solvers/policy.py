@@ -279,10 +279,15 @@ class Policy:
     """Weights of a small table up to which a kernel takes Newton steps, and how many: fits that need more may be
     separated (4,000 × 40: 3.3 → 2.5 ms; of more weights LAPACK's factor is faster)."""
     fused_elements: float = 1e7
-    fused_slice_elements: float = 2e5
+    fused_slice_elements: float = 8e4
     fused_slices: int = 8
     """Numbers of a table, times the contrasts of its classes, up to which a kernel runs L-BFGS (a larger one takes so
     long for a pass that the interpreter does not count), and from which it does in slices, for several threads."""
+    kernel_hessians: int = 20
+    kernel_hessian_rate: float = 10.0
+    """Hessians in single precision, at most, that precondition L-BFGS in the kernel, and the products of one in the
+    time in which a pass for the gradient reads a number (CPU time of 1,000 × 300: 8.2 → 6.2 ms, correlated 11.8 → 7.3;
+    1,000 × 1,000, correlated: 135 → 56; 5 and 20 instead of 10: 6.7 and 7.8, 7.5 and 7.8, 50 and 129)."""
     rough_weights: int = 8
     """Weights above which the kernel, if there is a prior, sums the Hessians of its first steps in single precision
     (its steps on 3,000 × 30: 0.95 → 0.81 ms, on 3,000 × 10: 0.24 → 0.21)."""

@@ -58,7 +58,8 @@ class KroneckerSumPreconditioner:
     """
 
     def __init__(self, B: Array, d: Array) -> None:
-        values, self.vectors = np.linalg.eigh(B)
+        self.vectors: Array
+        values, self.vectors = np.linalg.eigh(B) if B.size > 1 else (B[0], np.ones((1, 1)))
         self.diagonal = np.maximum(values, 0.0)[:, None] + d
 
     def solve(self, b: Array) -> Array:

@@ -25,6 +25,7 @@ from oddsmith.solvers.base import (
     Solves,
 )
 from oddsmith.solvers.certificate import certificate_from, certify, gap_bound
+from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, looks_separated, stalled
 
@@ -122,7 +123,9 @@ class RowSpaceNewton:
             inside, in_all_columns = found
             start = np.zeros(inside.shape)
             start[:, 0] = w.reshape(objective.shape)[:, 0]
-            best = Newton(watch_divergence=False).minimise(inside, start.ravel(), tol=tol, max_iter=max_iter)  # 1
+            newton = Newton(watch_divergence=False)
+            search = DiagonalLBFGS(final_hessian=False, then=newton) if inside.shape[0] == 1 else newton
+            best = search.minimise(inside, start.ravel(), tol=tol, max_iter=max_iter)  # 1
             e = objective.evaluate(in_all_columns(best.w))  # 2
             recorder.add_subsample(replace(best.final, w=e.w), "Newton in the row space")
             recorder.add(e, 1.0)

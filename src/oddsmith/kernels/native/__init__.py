@@ -62,7 +62,9 @@ class LbfgsProblem(ctypes.Structure):
         *((name, _I) for name in ("memory", "steps", "few", "relative")),
         *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
         *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
-        *((name, _P if name == "parts" else _I) for name in ("parts", "failed")),
+        *((name, _P if name == "parts" else _I) for name in ("parts", "failed", "hessians", "keeps")),
+        *((name, _D if name == "cost" else _P) for name in ("cost", "H")),
+        *((name, _P if name == "second" else _I) for name in ("turns", "task", "second")),
     )
 
 
@@ -310,7 +312,7 @@ def _load(level: str) -> Kernels | None:
 
 def address(array: npt.NDArray[Any] | None) -> int | None:
     """Return where the numbers of an array begin, for a field of a problem."""
-    return None if array is None else array.ctypes.data
+    return None if array is None else array.__array_interface__["data"][0]  # "ctypes.data" takes twice as long
 
 
 def addresses(**arrays: npt.NDArray[Any] | None) -> dict[str, int | None]:

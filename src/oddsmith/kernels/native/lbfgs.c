@@ -1,12 +1,34 @@
-/* L-BFGS on dense rows of two classes or more, preconditioned by independent columns, in one call.
+/* L-BFGS on dense rows of two classes or more, in one call; preconditioned by independent columns, and where these are slow
+   by Hessians in single precision.
 
    The rules are those of solvers/lbfgs.py and solvers/line_search.py. What needs judgement is left to the caller, who finds
    the last point that was accepted: a preconditioner that misleads, sums that are not finite, a search that stalls.
 
-   Rows come in slices, whose sums are added in their order. Other threads may call lbfgs_help to sum some of them: a pass
-   is a turn, and whoever takes a slice of it counts it in the same number. */
+   Rows come in slices, whose sums are added in their order. Other threads may call lbfgs_help to take a share of the work,
+   a unit at a time: a pass is a turn, and whoever takes a unit of it counts it in the same number. Who takes which changes
+   no bit of a result. */
 
 #include "dense.h"
+
+#define REAL double
+#include "tile.h"
+#define KIND double
+#define STORED_HALF 0
+#include "rows.h"
+#undef KIND
+#define KIND float
+#include "rows.h"
+#undef KIND
+#undef STORED_HALF
+#define TILE 512  /* rows of a tile, at most */
+#define COPIED 64 /* rows that are copied at a time */
+#define BLOCK 16  /* rows of a Hessian that are a unit of work */
+#include "gram.h"
+#undef REAL
+#define REAL float
+#include "tile.h"
+#include "gram.h"
+#undef REAL
 #if !defined(_WIN32)
 #include <sched.h>
 #endif
@@ -30,13 +52,20 @@ typedef struct {
     double armijo, rounding, smallest, halvings;
     int64_t points, evaluations;    /* results, with the sums at the end in rows */
     double value;
-    uint64_t turn;                  /* number of the pass, then the ends of the slices that nobody took, 16 bits each */
-    int64_t left;                   /* slices of this pass that are not summed yet */
+    uint64_t turn;                  /* number of the turn, then the ends of the units that nobody took, 16 bits each */
+    int64_t left;                   /* units of this turn that are not done yet */
     dense_problem *parts;
     int64_t failed;
+    int64_t hessians, keeps;        /* how many Hessians may become the preconditioner; whether H is wanted */
+    double cost, *H;                /* of such a Hessian, in passes; P x P, or NULL: that at the end, of two classes */
+    int64_t turns, task;            /* so far; what a unit is */
+    struct second_order *second;
 } lbfgs_problem;
 
 #define ENDED (~(uint64_t)0)
+#define RATE_STEPS 2    /* steps by which progress is judged, at least, */
+#define HESSIAN_STEPS 3 /* and those that follow a Hessian, at least, */
+#define CLASSES_STEPS 60 /* or that of several classes */
 #define PAUSES 2000 /* before a thread that waits lets others have its core */
 
 INLINE void wait_a_little(int *waited) {
@@ -73,17 +102,36 @@ static void mix(const double *A, int transposed, const double *X, int64_t C, int
     }
 }
 
+#include "second_order.h"
+
+enum { SUM, COPY, WEIGH, GRAM, COLUMN, COPY_DOUBLE, WEIGH_DOUBLE, GRAM_DOUBLE };
+
 /* Sum the slice k. */
 static void sum_slice(lbfgs_problem *q, int64_t k) {
     dense_problem *p = q->parts + k;
     for (int64_t i = 0; i < p->C * (p->m + 1); i++) p->g[i] = 0.0;
     if (NAME(dense)(p)) __atomic_store_n(&q->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Do the unit k of this turn. */
+static void work(lbfgs_problem *q, int64_t k) {
+    second_order *s = q->second;
+    switch (q->task) {
+        case SUM: sum_slice(q, k); break;
+        case COPY: copy_tile_float(q->rows, q->unit, &s->rough, k); break;
+        case WEIGH: weigh_tile_float(q->rows, &s->rough, s->w, k); break;
+        case GRAM: gram_block_float(&s->rough, k * BLOCK, s->G, s->rough.P); break;
+        case COLUMN: factor_rows(s, s->column + NB + k * BLOCK); break;
+        case COPY_DOUBLE: copy_tile_double(q->rows, q->unit, &s->exact, k); break;
+        case WEIGH_DOUBLE: weigh_tile_double(q->rows, &s->exact, s->w, k); break;
+        case GRAM_DOUBLE: gram_block_double(&s->exact, k * BLOCK, q->H, s->exact.P); break;
+    }
     __atomic_sub_fetch(&q->left, 1, __ATOMIC_RELEASE);
 }
 
-/* Take a slice that nobody has: the first one, or the last one for helpers, whose caches then hold the same rows in every
+/* Take a unit that nobody has: the first one, or the last one for helpers, whose caches then hold the same rows in every
    pass. Returns its number, or -1. */
-INLINE int64_t take_slice(lbfgs_problem *q, int helper) {
+INLINE int64_t take_unit(lbfgs_problem *q, int helper) {
     uint64_t turn = __atomic_load_n(&q->turn, __ATOMIC_ACQUIRE);
     while (turn != ENDED && (turn >> 16 & 0xffff) < (turn & 0xffff)) {
         const uint64_t next = helper ? turn - 1 : turn + (1 << 16);
@@ -93,18 +141,27 @@ INLINE int64_t take_slice(lbfgs_problem *q, int helper) {
     return -1;
 }
 
-/* Sum slices for another thread that runs lbfgs on the same problem, until that ends. */
+/* Take a share of the work of another thread that runs lbfgs on the same problem, until that ends. */
 EXPORT int NAME(lbfgs_help)(lbfgs_problem *q) {
     int waited = 0;
     while (__atomic_load_n(&q->turn, __ATOMIC_ACQUIRE) != ENDED) {
-        const int64_t k = take_slice(q, 1);
+        const int64_t k = take_unit(q, 1);
         if (k >= 0) {
-            sum_slice(q, k);
+            work(q, k);
             waited = 0;
         } else
             wait_a_little(&waited);
     }
     return 0;
+}
+
+/* Do all units of a task, with the others. */
+static void share(lbfgs_problem *q, int64_t task, int64_t units) {
+    q->task = task;
+    q->left = units;
+    __atomic_store_n(&q->turn, ((uint64_t)++q->turns << 32) + (uint64_t)units, __ATOMIC_RELEASE);
+    for (int64_t k; (k = take_unit(q, 0)) >= 0;) work(q, k);
+    for (int waited = 0; __atomic_load_n(&q->left, __ATOMIC_ACQUIRE) > 0;) wait_a_little(&waited);
 }
 
 /* The rows in slices of whole groups of 32 rows, each with sums of its own. */
@@ -137,10 +194,7 @@ static double evaluate(lbfgs_problem *q, const double *w, double *g, double *scr
         for (int64_t j = 1; j < P; j++) W[c * p->m + j - 1] = x[c * P + j] / q->unit[j];
     }
     q->evaluations++;
-    q->left = q->slices;
-    __atomic_store_n(&q->turn, ((uint64_t)q->evaluations << 32) + (uint64_t)q->slices, __ATOMIC_RELEASE);
-    for (int64_t k; (k = take_slice(q, 0)) >= 0;) sum_slice(q, k);
-    for (int waited = 0; __atomic_load_n(&q->left, __ATOMIC_ACQUIRE) > 0;) wait_a_little(&waited);
+    share(q, SUM, q->slices);
     double *sums = q->T ? scratch : g, penalty = 0.0;
     p->value = 0.0;
     for (int64_t i = 0; i < size; i++) sums[i] = 0.0;
@@ -162,13 +216,62 @@ static double evaluate(lbfgs_problem *q, const double *w, double *g, double *scr
 /* x = A⁻¹ b for the preconditioner A. */
 static void solve(const lbfgs_problem *q, const double *b, double *x, double *scratch) {
     const int64_t C = q->rows->C, P = q->rows->m + 1;
-    if (!q->vectors) {
-        for (int64_t i = 0; i < C * P; i++) x[i] = b[i] / q->diagonal[i];
-        return;
+    double *y = q->vectors ? scratch : x;
+    if (q->vectors) mix(q->vectors, 1, b, C, P, y);
+    else
+        for (int64_t i = 0; i < P; i++) y[i] = b[i];
+    if (q->second && q->second->factored)
+        for (int64_t c = 0; c < C; c++) solve_rough(q->second, c, y + c * P);
+    else
+        for (int64_t i = 0; i < C * P; i++) y[i] /= q->diagonal[i];
+    if (q->vectors) mix(q->vectors, 0, scratch, C, P, x);
+}
+
+/* Make the Hessian at w, in single precision, the preconditioner; of several classes as if the curvature between them were
+   the same in all rows. Returns whether it has a factor. */
+static int precondition(lbfgs_problem *q) {
+    const dense_problem *p = q->rows;
+    const int64_t C = p->C, P = p->m + 1, blocks = (P + BLOCK - 1) / BLOCK;
+    if (!q->second && !(q->second = second_order_make(p))) return 0;
+    second_order *s = q->second;
+    if (!s->copied) share(q, COPY, s->rough.tiles);
+    s->copied = 1, s->factored = 0, s->w = q->w;
+    share(q, WEIGH, s->rough.tiles);
+    share(q, GRAM, blocks);
+    q->evaluations++;
+    for (int64_t c = 0; c < C; c++) {
+        s->L = s->factors + c * P * s->apart;
+        factor_begin(s, C > 1 ? (q->diagonal[c * P + P - 1] - q->prior[P - 1]) / s->G[0] : 1.0, q->prior, q->free);
+        for (s->column = 0; s->column < P; s->column += NB) {
+            if (!factor_diagonal(s)) return 0;
+            if (s->column + NB < P) share(q, COLUMN, (P - s->column - NB + BLOCK - 1) / BLOCK);
+        }
     }
-    mix(q->vectors, 1, b, C, P, scratch);
-    for (int64_t i = 0; i < C * P; i++) scratch[i] /= q->diagonal[i];
-    mix(q->vectors, 0, scratch, C, P, x);
+    return s->factored = 1;
+}
+
+/* The Hessian at w in H, with the prior added: two classes. Returns 0, 1 if memory is short. */
+static int last_hessian(lbfgs_problem *q) {
+    const dense_problem *p = q->rows;
+    const int64_t P = p->m + 1;
+    double *H = q->H;
+    arena memory;
+    second_order here = {.exact = cut_tiles_double(p, TILE), .w = q->w}, *before = q->second;
+    if (!arena_make(&memory, line(tiles_bytes_double(&here.exact)) + line(8 * here.exact.tiles * here.exact.ld))) return 1;
+    here.exact.z = arena_take(&memory, tiles_bytes_double(&here.exact));
+    here.exact.h = arena_take(&memory, 8 * here.exact.tiles * here.exact.ld);
+    q->second = &here;
+    share(q, COPY_DOUBLE, here.exact.tiles);
+    share(q, WEIGH_DOUBLE, here.exact.tiles);
+    share(q, GRAM_DOUBLE, (P + BLOCK - 1) / BLOCK);
+    q->evaluations++;
+    for (int64_t i = 0; i < P; i++) {
+        H[i * P + i] += q->prior[i];
+        for (int64_t j = 0; j < i; j++) H[j * P + i] = H[i * P + j];
+    }
+    q->second = before;
+    free(memory.memory);
+    return 0;
 }
 
 /* How far the end is: 1 there. */
@@ -196,6 +299,15 @@ static int ends(const lbfgs_problem *q) {
     return !(__builtin_log(before / now) * q->patience > __builtin_log(now) * (double)window);
 }
 
+/* Whether a Hessian is worth its cost: more steps would be left at the rate of the last ones. */
+static int is_slow(const lbfgs_problem *q, int64_t since) {
+    const double *d = q->distances + q->points - 1;
+    const int64_t window = most(RATE_STEPS, since / 3);
+    const double rate = __builtin_log(d[-window] / d[0]) / (double)window;
+    const double worth = q->cost + (double)(q->rows->C > 1 ? CLASSES_STEPS : HESSIAN_STEPS);
+    return !(rate * worth > __builtin_log(d[0]));
+}
+
 /* The last pairs: steps, changes of the gradient, and the products of the two. */
 typedef struct {
     double *dx, *dg, *curvature;
@@ -215,7 +327,7 @@ static void direction(const lbfgs_problem *q, const pairs *kept, const double *g
         add(-alpha[k], kept->dg + at * size, size, x);
     }
     solve(q, x, p, scratch);
-    if (kept->count) {
+    if (kept->count && (q->T || !q->second || !q->second->factored)) { /* a Hessian of two classes has its scale */
         const int64_t at = pair_at(q, kept, kept->count - 1);
         solve(q, kept->dg + at * size, x, scratch);
         const double scale = kept->curvature[at] / dot(kept->dg + at * size, x, size);
@@ -245,6 +357,8 @@ static void keep_pair(const lbfgs_problem *q, pairs *kept, const double *w, cons
    gradient, step to it, evaluations so far. */
 static void iterate(lbfgs_problem *q, pairs *kept, double *g, double *h, double *f, double *p, double *x, double *scratch) {
     const int64_t size = q->rows->C * (q->rows->m + 1);
+    const int64_t first = q->rows->C > 1 ? q->few : HESSIAN_STEPS;
+    int64_t since = 0, wait = most(first, (int64_t)(q->cost / 3.0)); /* steps so far, and before they are judged */
     double halvings = 0.0, step = 0.0, value = evaluate(q, q->w, g, scratch), loss = q->rows->value;
     for (int64_t k = 0; k < q->slices; k++) q->parts[k].inverse = NULL; /* the longest row is known now */
     for (;;) {
@@ -254,22 +368,32 @@ static void iterate(lbfgs_problem *q, pairs *kept, double *g, double *h, double 
         if (!is_finite(value) || !is_finite(norm2)) return;
         trace[0] = value, trace[1] = loss, trace[2] = __builtin_sqrt(norm2), trace[3] = step, trace[4] = (double)q->evaluations;
         q->distances[q->points++] = distance(q, g, value, x, scratch);
-        if (ends(q) || halvings > q->halvings) return;
-        direction(q, kept, g, p, x, scratch);
-        const double slope = dot(p, g, size), noise = q->rounding * __builtin_fabs(value);
-        if (!is_finite(slope)) return;
-        double next = __builtin_nan("");
-        for (step = 1.0; step > q->smallest; step *= 0.5, halvings += 1.0) {
-            for (int64_t i = 0; i < size; i++) f[i] = q->w[i] - step * p[i];
-            next = evaluate(q, f, h, scratch);
-            if (is_finite(next) && next <= value - q->armijo * step * slope + noise) break;
-        }
-        if (!(step > q->smallest) || q->failed) {
+        if (q->distances[q->points - 1] <= 1.0) return;
+        int failed = halvings > q->halvings;
+        for (;;) {
+            if (q->hessians && (failed || (since >= wait && is_slow(q, since)))) {
+                if (!precondition(q)) q->hessians = 1;
+                q->hessians--, kept->count = since = 0, wait = RATE_STEPS, halvings = 0.0;
+            } else if (failed || (!q->hessians && ends(q)))
+                return;
+            direction(q, kept, g, p, x, scratch);
+            const double slope = dot(p, g, size), noise = q->rounding * __builtin_fabs(value);
+            double next = __builtin_nan("");
+            for (step = 1.0; is_finite(slope) && step > q->smallest; step *= 0.5, halvings += 1.0) {
+                for (int64_t i = 0; i < size; i++) f[i] = q->w[i] - step * p[i];
+                next = evaluate(q, f, h, scratch);
+                if (is_finite(next) && next <= value - q->armijo * step * slope + noise) break;
+            }
+            if (q->failed) return;
+            failed = !(is_finite(slope) && step > q->smallest);
+            if (!failed) {
+                keep_pair(q, kept, q->w, f, g, h);
+                value = next, loss = q->rows->value;
+                break;
+            }
             q->rows->value = loss;
-            return;
         }
-        keep_pair(q, kept, q->w, f, g, h);
-        value = next, loss = q->rows->value;
+        since++;
         for (int64_t i = 0; i < size; i++) q->w[i] = f[i], g[i] = h[i];
         q->value = value;
         if (q->points > q->steps) return; /* as solvers/lbfgs.py, which looks at the last point no more */
@@ -281,7 +405,8 @@ EXPORT int NAME(lbfgs)(lbfgs_problem *q) {
     const int64_t size = q->rows->C * (q->rows->m + 1), kept_bytes = 8 * (q->memory + 1) * size;
     arena memory = {NULL, NULL, 0};
     int status = q->memory > 64 || q->memory < 1 || q->slices < 1 || q->slices > 256 ? 3 : 0;
-    q->points = q->evaluations = q->failed = 0;
+    q->points = q->evaluations = q->failed = q->turns = 0;
+    q->second = NULL;
     q->rows->max_norm2 = 0.0;
     if (!status && !arena_make(&memory, 2 * line(kept_bytes) + line(8 * q->memory) + 5 * line(8 * size)
                                + line(8 * q->slices * size) + line(q->slices * (int64_t)sizeof(dense_problem))))
@@ -295,6 +420,10 @@ EXPORT int NAME(lbfgs)(lbfgs_problem *q) {
         cut_slices(q, sums);
         iterate(q, &kept, q->rows->g, h, f, p, x, scratch);
         status = q->failed ? 1 : 0;
+        if (q->second) free(q->second->memory);
+        q->second = NULL;
+        if (!status && q->keeps && q->points && q->distances[q->points - 1] <= 1.0) status = last_hessian(q);
+        else q->keeps = 0;
     }
     __atomic_store_n(&q->turn, ENDED, __ATOMIC_RELEASE);
     free(memory.memory);
