@@ -99,11 +99,12 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     """
     if stated.last is not e:
         stated.start_columns(e.w)
-    edges, before, starts = stretches(len(scales)), min(smallest, float(scales[0])), []
+    before, starts = min(smallest, float(scales[0])), []
+    edges = [(0, len(scales))] if stated.column_descent().threaded else stretches(len(scales))
     with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
         try:
             for first, last in edges:
-                part = replace(stated, descent=stated.column_descent().copy())
+                part = replace(stated, descent=stated.column_descent().copy()) if len(edges) > 1 else stated
                 starts.append((part, scales[first:last], before, tol))
                 if len(starts) == 1:
                     work = {0: pool.submit(_stretch, *starts[0])}
