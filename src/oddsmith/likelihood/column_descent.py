@@ -25,7 +25,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.likelihood.gram_model import GramModel
+from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.numerics import EPS, Array, log1pexp
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
@@ -50,6 +50,7 @@ MISSING_SHARE = 0.95
 ADDED = 256  # Dense columns that are added to the working set at a time, besides as many as there are.
 DENSE_SHARE = 0.97  # The same where gradients are extrapolated.
 ORDER = 2  # Of the extrapolation along a path.
+LOOKS, MOST_COPIED = 4, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -186,7 +187,7 @@ class ColumnDescent(ABC):
         if near:
             precision = self.last_precision(at, tol)
         at = replace(at, steps=0)
-        self.passed, self.last_scale = [*self.passed[-(ORDER - 1) :], (before, old)], scale
+        self.passed, self.last_scale = [*self.passed, (before, old)][-ORDER:], scale
         least = LEAST_SHARE if tol < ROUGH else ROUGH_SHARE
         strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
         if self.threaded:
@@ -327,10 +328,13 @@ class ColumnDescent(ABC):
 class TwoClassDescent(ColumnDescent):
     """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time.
 
-    ``gram`` is the model over the working set, where the columns are dense and not too many.
+    ``gram`` is the model over the working set, where the columns are dense and not too many; ``low`` are all columns in
+    single precision, made once they have been looked at several times.
     """
 
     gram: GramModel | None = None
+    low: LowPrecisionColumns | None = None
+    looks: int = 0
 
     @property
     def threaded(self) -> bool:
@@ -402,6 +406,22 @@ class TwoClassDescent(ColumnDescent):
         self.gram.add(columns)
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
+    def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
+        self.looks += 1
+        few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
+        if few or self.looks < LOOKS or self.ridge.any():
+            super()._look_at_all(at, penalty)
+            return
+        assert isinstance(self.X, np.ndarray) and self.columns is not None
+        if self.low is None:
+            self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
+        at.sizes, error = self.low.sizes(at.theta)
+        doubtful = ~(at.sizes + error <= penalty)
+        doubtful[self.chosen] = False
+        at.sizes[self.chosen] = np.abs(self.columns.dots(at.theta))
+        at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
+        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+
     def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         """Return the point after a step by the products of the columns, perhaps under curvatures of another point.
 
@@ -417,9 +437,11 @@ class TwoClassDescent(ColumnDescent):
         assert gram.h is not None
         before, total = at.weights_of(self.chosen, len(penalty)), float(r.sum())
         shift = -total / gram.total if self.intercept else 0.0
-        x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, precision)
-        change = columns.activations(x - before)
-        theta = r + gram.h * (change - gram.mean @ (x - before) + shift)
+        x, change, theta = before.copy(), np.zeros_like(r), r + gram.h * shift
+        if not at.steps:
+            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, precision)
+            change = columns.activations(x - before)
+            theta += gram.h * (change - gram.mean @ (x - before))
         for _ in range(REFINEMENTS):
             g = columns.dots(theta) + ridge * x
             bound = np.flatnonzero((x != 0.0) | (np.abs(g) > some))

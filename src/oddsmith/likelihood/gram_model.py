@@ -31,9 +31,32 @@ LEAST_PRECISION = (
 SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved for, and in how many steps at most.
 CHANGED = 0.05  # The share of the support that may differ from the one that was factored.
 PANELS, CENTRED_AT_ONCE = 8, 64  # Parts of the products, and columns that are centred at a time, for threads.
+STRIPES = 16  # Parts of all columns, for threads.
+SUMMED_AT_ONCE = 256  # The same for sums over columns.
 ROOM = 2**23  # Numbers in columns for which there is room at first.
 
 Single = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedColumns(MatrixColumns):
+    """Dense columns whose sums are formed in parts: the same on any number of threads."""
+
+    threads: int
+
+    def _parts(self) -> list[slice]:
+        return [slice(j, min(j + SUMMED_AT_ONCE, self.count)) for j in range(0, self.count, SUMMED_AT_ONCE)]
+
+    def dots(self, u: Array) -> Array:
+        rows = self.data.reshape(self.count, self.n)
+        return np.concatenate([*parallel_map(lambda part: rows[part] @ u, self._parts(), self.threads), np.zeros(0)])
+
+    def activations(self, x: Array) -> Array:
+        rows = self.data.reshape(self.count, self.n)
+        total = np.zeros(self.n)
+        for part in parallel_map(lambda part: x[part] @ rows[part], self._parts(), self.threads):
+            total += part
+        return total
 
 
 @dataclass
@@ -62,10 +85,10 @@ class GramModel:
         self.scaled = self.packed.astype(np.float32)
 
     @property
-    def columns(self) -> MatrixColumns:
+    def columns(self) -> PackedColumns:
         """The columns, without a copy."""
         k, n = len(self.chosen), len(self.X)
-        return MatrixColumns(n=n, count=k, data=self.packed[:k].reshape(-1))
+        return PackedColumns(n=n, count=k, data=self.packed[:k].reshape(-1), threads=self.threads)
 
     @property
     def ridge(self) -> Array:
@@ -114,7 +137,7 @@ class GramModel:
         m, B = len(self.chosen), self.scaled
         new = self.packed[k:m] @ self.h / self.total if self.centred else np.zeros(m - k)
         self.mean, root = np.concatenate([self.mean[:k], new]), np.sqrt(self.h)
-        areas = np.linspace(k * k, m * m, PANELS + 1 if m - k > 4 * PANELS else 2)
+        areas = np.linspace(k * k, m * m, 1 + min(max((m - k) // CENTRED_AT_ONCE, 1), PANELS))
         panels = list(pairwise(np.round(np.sqrt(areas)).astype(int).tolist()))
 
         def centre(j: int) -> None:
@@ -158,11 +181,12 @@ class GramModel:
         if len(np.setxor1d(support, self.members, assume_unique=True)) > CHANGED * len(support):
             self._factor(support)
         start = ObjectiveValue(w=slope, value=0.0, log_likelihood=0.0, gradient=slope)
-        system = _Support(self, support)
+        diagonal = np.diag(self.G)[: len(self.chosen)]
+        system = _Support(self, support, np.where(diagonal > 0.0, diagonal, np.float32(1.0)))
         return conjugate_gradients(system, start, system, SUPPORT_RESIDUAL, SUPPORT_STEPS)
 
     def _factor(self, support: npt.NDArray[np.intp]) -> None:
-        A = self.G[np.ix_(support, support)]
+        A = self.G.take(support, axis=0).take(support, axis=1)
         np.einsum("ii->i", A)[:] *= 1.0 + 1e-6
         try:
             self.factor = linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
@@ -171,12 +195,54 @@ class GramModel:
             self.factor, self.members = None, np.zeros(0, dtype=np.intp)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LowPrecisionColumns:
+    """All columns in single precision, one in each row, and their Euclidean norms.
+
+    >>> columns = LowPrecisionColumns.of(np.array([[3.0], [4.0]]), threads=1)
+    >>> sizes, error = columns.sizes(np.array([1.0, -1.0]))
+    >>> sizes.tolist(), 0.0 < error[0] < 1e-5
+    ([1.0], True)
+    """
+
+    rows: Single
+    norms: Array
+    threads: int
+
+    @classmethod
+    def of(cls, X: npt.NDArray[np.float64], *, threads: int) -> LowPrecisionColumns:
+        """Copy the columns of a matrix."""
+        rows, norms = np.empty(X.shape[::-1], dtype=np.float32), np.empty(X.shape[1])
+
+        def copy(part: slice) -> None:
+            rows[part] = X[:, part].T
+            norms[part] = np.sqrt(np.einsum("ij,ij->i", rows[part], rows[part]))
+
+        deque(parallel_map(copy, _stripes(len(rows)), threads), maxlen=0)
+        return cls(rows=rows, norms=norms, threads=threads)
+
+    def sizes(self, u: Array) -> tuple[Array, Array]:
+        """Return the size of the product of each column with ``u``, and how far rounding can have moved it.
+
+        A sum of n products has an error of at most n + 2 roundings times the sum of their sizes, in whatever order.
+        """
+        low, n = u.astype(np.float32), len(u)
+        parts = parallel_map(lambda part: self.rows[part] @ low, _stripes(len(self.rows)), self.threads)
+        error = 1.01 * (n + 2) * 2.0**-24 * float(np.linalg.norm(u)) * self.norms + n * 1e-37
+        return np.abs(np.concatenate(list(parts)), dtype=np.float64), error
+
+
+def _stripes(count: int) -> list[slice]:
+    return [slice(count * i // STRIPES, count * (i + 1) // STRIPES) for i in range(STRIPES)]
+
+
 @dataclass(frozen=True)
 class _Support:
     """The products over a support, with the factor of one near it as the preconditioner."""
 
     model: GramModel
     support: npt.NDArray[np.intp]
+    diagonal: Single
 
     def _spread(self, d: Array) -> Single:
         whole = np.zeros(len(self.model.chosen), dtype=np.float32)
@@ -190,10 +256,9 @@ class _Support:
 
     def solve(self, r: Array) -> Array:
         """Return the solution for ``r`` over the factored columns, and by their diagonal that of the others."""
-        m, model, whole = len(self.model.chosen), self.model, self._spread(r)
-        diagonal = np.einsum("ii->i", model.G[:m, :m])
-        result = whole / np.where(diagonal > 0.0, diagonal, 1.0)
+        model, whole = self.model, self._spread(r)
+        result = whole / self.diagonal
         if model.factor is not None:
             half = strsv(model.factor, whole[model.members], lower=1)
-            result[model.members] = strsv(model.factor, half, lower=1, trans=1)
+            result[model.members] = strsv(model.factor, half, lower=1, trans=1, overwrite_x=1)
         return np.asarray(result[self.support], dtype=np.float64)
