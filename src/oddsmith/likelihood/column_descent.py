@@ -441,7 +441,12 @@ class TwoClassDescent(ColumnDescent):
         if not at.steps:
             x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, precision)
             change = columns.activations(x - before)
-            theta += gram.h * (change - gram.mean @ (x - before))
+            step = shift - float(gram.mean @ (x - before))
+            theta = r + gram.h * (change + step)
+            loss, found = self.losses(at.a + change + step)
+            if loss + self.penalty(x, penalty) < at.loss + self.penalty(before, penalty):  # residuals that are true
+                more = -float(found.sum()) / gram.total if self.intercept else 0.0
+                shift, theta = shift + more, found + gram.h * more
         for _ in range(REFINEMENTS):
             g = columns.dots(theta) + ridge * x
             bound = np.flatnonzero((x != 0.0) | (np.abs(g) > some))

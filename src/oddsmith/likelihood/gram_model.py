@@ -228,7 +228,7 @@ class LowPrecisionColumns:
         """
         low, n = u.astype(np.float32), len(u)
         parts = parallel_map(lambda part: self.rows[part] @ low, _stripes(len(self.rows)), self.threads)
-        error = 1.01 * (n + 2) * 2.0**-24 * float(np.linalg.norm(u)) * self.norms + n * 1e-37
+        error = 1.01 * (n + 2) * 2.0**-24 * float(np.sqrt(u @ u)) * self.norms + n * 1e-37
         return np.abs(np.concatenate(list(parts)), dtype=np.float64), error
 
 
