@@ -31,6 +31,8 @@ from oddsmith.numerics import EPS, Array, log1pexp
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns of a dense matrix up to which their products are formed.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
+SETTLED = 1e-4  # The relative gap from which on a second step takes the columns that are not zero as known.
+ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions of an optimum.
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
 DRIFT, LATE_DRIFT = (
     0.3,
@@ -230,12 +232,12 @@ class ColumnDescent(ABC):
 
         ``at`` itself where the objective is lower there.
         """
-        known = [(u, point) for u, point in self.passed if u < before]
+        known = {u: point for u, point in self.passed if u < before}
         if not known or self.last_scale != before:
             return at
-        places = 1.0 / np.array([*(u for u, _ in known), before])
+        places = 1.0 / np.array([*known, before])
         shares = [float(np.prod([(1.0 / scale - v) / (u - v) for v in places if v != u])) for u in places]
-        points, M = [*(point for _, point in known), at], len(penalty)
+        points, M = [*known.values(), at], len(penalty)
 
         def combined(each: Iterable[Array]) -> Array:
             return np.asarray(sum(share * part for share, part in zip(shares, each, strict=True)))
@@ -407,12 +409,17 @@ class TwoClassDescent(ColumnDescent):
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
+        assert self.columns is not None
+        if self.gram is not None:  # what rounding has added to the activations along the path must not count
+            at.a = self.offset + at.b + self.columns.activations(at.x)
+            at.loss = self.losses(at.a)[0]
+            at.value = at.loss + self.penalty(at.x, penalty)
         self.looks += 1
         few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
         if few or self.looks < LOOKS or self.ridge.any():
             super()._look_at_all(at, penalty)
             return
-        assert isinstance(self.X, np.ndarray) and self.columns is not None
+        assert isinstance(self.X, np.ndarray)
         if self.low is None:
             self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
         at.sizes, error = self.low.sizes(at.theta)
@@ -437,16 +444,35 @@ class TwoClassDescent(ColumnDescent):
         assert gram.h is not None
         before, total = at.weights_of(self.chosen, len(penalty)), float(r.sum())
         shift = -total / gram.total if self.intercept else 0.0
-        x, change, theta = before.copy(), np.zeros_like(r), r + gram.h * shift
-        if not at.steps:
-            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, precision)
+        x, change, theta = before, np.zeros_like(r), r + gram.h * shift
+        value, best = at.loss + self.penalty(before, penalty), None
+        if not (at.steps == 1 and at.gap <= SETTLED * max(1.0, abs(value))):
+            exact = precision if at.steps else max(precision, ROUGH_PRECISION)
+            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, exact)
             change = columns.activations(x - before)
             step = shift - float(gram.mean @ (x - before))
             theta = r + gram.h * (change + step)
             loss, found = self.losses(at.a + change + step)
-            if loss + self.penalty(x, penalty) < at.loss + self.penalty(before, penalty):  # residuals that are true
+            if (reached := loss + self.penalty(x, penalty)) < value:  # residuals there, not those of the model
+                value, best = reached, (x, change + step, step)
                 more = -float(found.sum()) / gram.total if self.intercept else 0.0
                 shift, theta = shift + more, found + gram.h * more
+        x, moved, theta = self._corrected(gram, x, theta, penalty, precision)
+        step = shift - float(gram.mean @ (x - before))
+        change = change + moved + step
+        if best is not None and self.losses(at.a + change)[0] + self.penalty(x, penalty) > value:
+            x, change, step = best
+        return self.stepped(at, x, np.asarray(step), change, theta, penalty)
+
+    def _corrected(
+        self, gram: GramModel, x: Array, theta: Array, penalty: Array, precision: float
+    ) -> tuple[Array, Array, Array]:
+        """Return weights, the change of the activations and residuals that meet the conditions of an optimum.
+
+        They are met by the residuals over the columns that are not zero or whose gradient is too large.
+        """
+        assert self.columns is not None and gram.h is not None
+        columns, some, ridge, change = self.columns, penalty[self.chosen], self.ridge[self.chosen], np.zeros_like(theta)
         for _ in range(REFINEMENTS):
             g = columns.dots(theta) + ridge * x
             bound = np.flatnonzero((x != 0.0) | (np.abs(g) > some))
@@ -458,11 +484,10 @@ class TwoClassDescent(ColumnDescent):
             rest[bound] = gram.solve(bound, missed)
             new[bound] = np.where((x - rest)[bound] * signs > 0.0, (x - rest)[bound], 0.0)
             moved = columns.activations(rest)
-            theta -= gram.h * (moved - gram.mean @ rest)
+            theta = theta - gram.h * (moved - gram.mean @ rest)
             change -= moved if new[bound].all() else columns.activations(x - new)
             x = new
-        step = shift - float(gram.mean @ (x - before))
-        return self.stepped(at, x, np.asarray(step), change + step, theta, penalty)
+        return x, change, theta
 
 
 def present_rows(

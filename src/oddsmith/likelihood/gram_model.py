@@ -160,7 +160,7 @@ class GramModel:
         diagonal = np.diag(G).astype(np.float64)
         known = diagonal > 0.0
         typical = float(np.median(penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0
-        gain = max(precision, LEAST_PRECISION) ** 2 * typical
+        gain = precision**2 * typical
         for _ in range(ROUNDS):
             if descend(G, slope, x, blocks, diagonal, tol=gain, sweeps=SWEEPS) < SWEEPS:
                 break
