@@ -130,7 +130,6 @@ def work_noted() -> Iterator[Counter[str]]:
     for kind in (TwoClassDescent, ClassDescent):
         watch(kind, "_look_at_all", lambda self, result, *given: found.update({"looks at all columns": 1}))
     watch(MatrixColumns, "descend", lambda self, result, *given, **more: found.update({"sweeps": int(result[1])}))
-    watch(GramModel, "solve", lambda self, result, *given: found.update({"supports solved": 1}))
     watch(GramModel, "move_to", lambda self, result, *given: found.update({"products formed": 1}))
     watch(
         FoldObjective,
