@@ -15,7 +15,7 @@ from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.errors import ConvergenceWarning
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.likelihood.fit import make_objective
-from oddsmith.likelihood.gram_model import GramModel
+from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -163,6 +163,17 @@ def test_products_of_columns_that_come_one_after_another(threads):
     assert order.tolist() == [*range(5, 50), *range(5), *range(50, 90)]
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], exact[np.ix_(order, order)], atol=1e-5 * exact.max())
+
+
+@pytest.mark.parametrize("spread", [0.0, 6.0])
+def test_products_in_single_precision_are_within_their_error(spread):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 50)) * 10.0 ** rng.uniform(-spread, spread, (300, 50)) + 100.0
+    u = rng.normal(size=300)
+    sizes, error = LowPrecisionColumns.of(X, threads=2).sizes(u)
+    exact = np.abs(X.T.astype(np.longdouble) @ u)
+    assert (np.abs(sizes - exact) <= error).all()
+    assert (error <= 1e-3 * np.linalg.norm(X, axis=0) * np.linalg.norm(u)).all()
 
 
 def test_a_support_is_solved_by_a_factor_of_another():

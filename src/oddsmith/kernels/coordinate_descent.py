@@ -82,11 +82,11 @@ class Blocks:
         return each if self.is_single else np.repeat(each, np.diff(self.first))
 
 
-def bounds(H: Array, blocks: Blocks) -> Array:
+def bounds(H: Array | npt.NDArray[np.float32], blocks: Blocks) -> Array:
     """Return the largest eigenvalue of each block of ``H``, or a little more."""
     diagonal = np.diag(H)[blocks.member]
     if blocks.is_single:
-        return np.ascontiguousarray(diagonal)
+        return np.ascontiguousarray(diagonal, dtype=np.float64)
     result = np.empty(len(blocks.strength))
     for b, (start, stop) in enumerate(zip(blocks.first[:-1], blocks.first[1:], strict=True)):
         which = blocks.member[start:stop]

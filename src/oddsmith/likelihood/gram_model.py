@@ -18,7 +18,7 @@ from scipy.linalg.blas import strsv
 
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.kernels.coordinate_descent import Blocks, descend
+from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.truncated_newton import conjugate_gradients
@@ -157,7 +157,7 @@ class GramModel:
         """Return weights near the minimum of the model plus the penalty, from ``x`` where it has the slope."""
         m = len(x)
         G, x, slope, blocks = self.G[:m, :m], x.copy(), slope.copy(), Blocks.single(penalty)
-        diagonal = np.diag(G).astype(np.float64)
+        diagonal = bounds(G, blocks)
         known = diagonal > 0.0
         typical = float(np.median(penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0
         gain = precision**2 * typical
