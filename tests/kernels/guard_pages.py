@@ -423,13 +423,15 @@ def quadratic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     edges = np.unique(np.concatenate([[0, size], room.rng.integers(0, size, 3)]))
     blocks = len(edges) - 1
     A = room.rng.normal(size=(size, size))
+    single = int(room.rng.integers(2))
+    H = (A @ A.T).astype(np.float32 if single else np.float64)
     problem = QuadraticProblem(
-        *(size, blocks, 4, room.put(A @ A.T), room.put(edges.astype(np.int64))),
+        *(size, blocks, 4, size, single, room.put(H), room.put(edges.astype(np.int64))),
         *(room.put(room.rng.permutation(size).astype(np.int64)), room.put(np.ones(blocks))),
         *(room.put(np.full(blocks, 4.0 * size)), room.normal(size), room.normal(size), 0.0),
         active=room.put(np.zeros(blocks, dtype=np.int8)),
     )
-    print("quadratic", f"size={size} blocks={blocks}", flush=True)
+    print("quadratic", f"size={size} blocks={blocks} single={single}", flush=True)
     return "quadratic", problem
 
 

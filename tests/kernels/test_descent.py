@@ -24,10 +24,13 @@ PARTS = {
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("parts", PARTS)
-def test_descent_on_a_matrix_is_its_definition(parts: str, level: str) -> None:
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_descent_on_a_matrix_is_its_definition(parts: str, level: str, dtype: Any) -> None:
+    """The matrix is of either precision, and a part of a larger one."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(12, 7))
-    H, start, blocks = A.T @ A, rng.normal(size=7), PARTS[parts]
+    H: Any = np.full((9, 10), np.nan, dtype=dtype)[:7, :7]
+    H[:], start, blocks = A.T @ A, rng.normal(size=7), PARTS[parts]
     found = []
     for kernels in (native.REFERENCE, level):
         with native.using(kernels):

@@ -23,7 +23,8 @@ from tests.traces import rows, under
 from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import ColumnDescent, TwoClassDescent
+from oddsmith.likelihood.column_descent import TwoClassDescent
+from oddsmith.likelihood.gram_model import GramModel
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_path import SparsePath, solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -126,9 +127,10 @@ def work_noted() -> Iterator[Counter[str]]:
 
     watch(TwoClassDescent, "step", step)
     watch(ClassDescent, "step", step)
-    watch(ColumnDescent, "_look_at_all", lambda self, result, *given: found.update({"looks at all columns": 1}))
+    for kind in (TwoClassDescent, ClassDescent):
+        watch(kind, "_look_at_all", lambda self, result, *given: found.update({"looks at all columns": 1}))
     watch(MatrixColumns, "descend", lambda self, result, *given, **more: found.update({"sweeps": int(result[1])}))
-    watch(TwoClassDescent, "_solve_support", lambda self, result, *given: found.update({"supports solved": 1}))
+    watch(GramModel, "move_to", lambda self, result, *given: found.update({"products formed": 1}))
     watch(
         FoldObjective,
         "fold",

@@ -316,18 +316,21 @@ def test_a_class_without_rows_counts_as_half_a_row_at_the_start() -> None:
     assert log_odds(np.array([6.0, 0.0]), LINKS["probit"]) == pytest.approx(LINKS["probit"].link(np.array([0.5 / 6.5])))
 
 
-@pytest.mark.parametrize(("columns", "solved"), [(3000, True), (3001, False)])
-def test_three_thousand_columns_are_solved_for_together(columns: int, solved: bool) -> None:
-    def matrix() -> Any:
-        raise InterruptedError
-
-    stub: Any = SimpleNamespace(columns=SimpleNamespace(indices=None, matrix=matrix))
-    given: Any = (None, np.zeros(1), np.ones(columns), np.ones(columns), 0.25)
-    if solved:
-        with pytest.raises(InterruptedError):
-            TwoClassDescent._solve_support(stub, *given)
-    else:
-        assert TwoClassDescent._solve_support(stub, *given) == 0.25
+@pytest.mark.parametrize(("columns", "formed"), [(3000, True), (3001, False)])
+def test_products_of_three_thousand_columns_are_formed(columns: int, formed: bool) -> None:
+    X, none = np.zeros((2, 3001)), np.zeros(3001)
+    descent = TwoClassDescent(
+        X=X,
+        t=np.array([0, 1], dtype=np.int32),
+        s=np.ones(2),
+        offset=np.zeros(2),
+        strength=none,
+        ridge=none,
+        intercept=True,
+    )
+    descent.choose(np.arange(columns))
+    assert (descent.gram is not None) == formed
+    assert descent.columns is not None and descent.columns.count == columns
 
 
 def test_a_fit_without_a_hessian_goes_on_without_one() -> None:

@@ -15,6 +15,7 @@ from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.errors import ConvergenceWarning
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.likelihood.fit import make_objective
+from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -138,17 +139,54 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     assert stays.gap >= stays.value - best.value > 0.0
 
 
-def test_a_support_is_solved_to_more_digits_than_its_factor_has():
-    from oddsmith.likelihood.column_descent import _Support
-
+def curved_columns(rows=80, columns=30):
+    """Return a matrix whose columns are alike, curvatures of its rows, ridges, and its curvature less the means."""
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(80, 30)) @ (np.eye(30) + 0.5)
-    h, ridge, slope = rng.uniform(0.01, 0.25, 80), np.linspace(0.0, 1.0, 30), rng.normal(size=30)
-    mean = X.T @ h / h.sum()
-    centred = X - mean
-    exact = -np.linalg.solve(centred.T @ (h[:, None] * centred) + np.diag(ridge), slope)
-    found = _Support.of(X.T.copy(), mean, h, ridge).step(slope)
-    np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
+    X = rng.normal(size=(rows, columns)) @ (np.eye(columns) + 0.5)
+    h, ridge = rng.uniform(0.01, 0.25, rows), np.linspace(0.0, 1.0, columns)
+    centred = X - X.T @ h / h.sum()
+    return X, h, ridge, centred.T @ (h[:, None] * centred) + np.diag(ridge)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_columns_that_come_one_after_another(threads):
+    """Columns may be added before and after the curvatures are known; the bits do not depend on threads."""
+    X, h, ridge, exact = curved_columns(80, 90)
+    found = []
+    for number in (threads, 3):
+        model = GramModel(X, ridge, centred=True, threads=number)
+        model.add(np.arange(5, 50))
+        model.move_to(h)
+        model.add(np.arange(90))
+        found.append(model.G[:90, :90].copy())
+    order = model.chosen
+    assert order.tolist() == [*range(5, 50), *range(5), *range(50, 90)]
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], exact[np.ix_(order, order)], atol=1e-5 * exact.max())
+
+
+@pytest.mark.parametrize("spread", [0.0, 6.0])
+def test_products_in_single_precision_are_within_their_error(spread):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 50)) * 10.0 ** rng.uniform(-spread, spread, (300, 50)) + 100.0
+    u = rng.normal(size=300)
+    sizes, error = LowPrecisionColumns.of(X, threads=2).sizes(u)
+    exact = np.abs(X.T.astype(np.longdouble) @ u)
+    assert (np.abs(sizes - exact) <= error).all()
+    assert (error <= 1e-3 * np.linalg.norm(X, axis=0) * np.linalg.norm(u)).all()
+
+
+def test_a_support_is_solved_by_a_factor_of_another():
+    X, h, ridge, exact = curved_columns()
+    model = GramModel(X, ridge, centred=True, threads=1)
+    model.add(np.arange(30))
+    model.move_to(h)
+    slope = np.random.default_rng(3).normal(size=30)
+    for support in (np.arange(30), np.arange(1, 30)):  # the second is near the first, and takes its factor
+        found = model.solve(support, slope[support])
+        assert model.members.tolist() == list(range(30))
+        wanted = np.linalg.solve(exact[np.ix_(support, support)], slope[support])
+        np.testing.assert_allclose(found, wanted, atol=1e-3 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("threads", [1, 3])

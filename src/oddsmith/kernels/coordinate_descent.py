@@ -82,11 +82,11 @@ class Blocks:
         return each if self.is_single else np.repeat(each, np.diff(self.first))
 
 
-def bounds(H: Array, blocks: Blocks) -> Array:
+def bounds(H: Array | npt.NDArray[np.float32], blocks: Blocks) -> Array:
     """Return the largest eigenvalue of each block of ``H``, or a little more."""
     diagonal = np.diag(H)[blocks.member]
     if blocks.is_single:
-        return np.ascontiguousarray(diagonal)
+        return np.ascontiguousarray(diagonal, dtype=np.float64)
     result = np.empty(len(blocks.strength))
     for b, (start, stop) in enumerate(zip(blocks.first[:-1], blocks.first[1:], strict=True)):
         which = blocks.member[start:stop]
@@ -96,9 +96,12 @@ def bounds(H: Array, blocks: Blocks) -> Array:
     return result
 
 
-def descend(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array, *, tol: float, sweeps: int) -> int:
+def descend(
+    H: Array | npt.NDArray[np.float32], r: Array, x: Array, blocks: Blocks, bound: Array, *, tol: float, sweeps: int
+) -> int:
     """Move ``x`` towards the minimum of ``rᵀd + ½ dᵀHd + Σ_b strength_b ‖x_b + d_b‖``, and the gradient ``r`` with it.
 
+    H may be of single precision, and a part of a larger matrix: its rows are contiguous.
     Return the number of sweeps over the blocks: fewer than ``sweeps`` if no block gained more than ``tol`` in the last.
 
     >>> x, r = np.zeros(2), np.array([-3.0, 0.5])
@@ -112,12 +115,15 @@ def descend(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array, *, tol: 
     active = np.zeros(len(blocks.strength), dtype=np.int8)
     fields = addresses(first=blocks.first, member=blocks.member, penalty=blocks.strength, bound=bound)
     fields |= addresses(H=H, x=x, r=r, active=active)
-    problem = QuadraticProblem(size=len(x), blocks=len(blocks.strength), sweeps=sweeps, tol=tol, **fields)
+    how = {"stride": H.strides[0] // H.itemsize, "single": int(H.dtype == np.float32)}
+    problem = QuadraticProblem(size=len(x), blocks=len(blocks.strength), sweeps=sweeps, tol=tol, **how, **fields)
     native("quadratic", ctypes.byref(problem))
     return int(problem.done)
 
 
-def _descend(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array, tol: float, sweeps: int) -> int:
+def _descend(
+    H: Array | npt.NDArray[np.float32], r: Array, x: Array, blocks: Blocks, bound: Array, tol: float, sweeps: int
+) -> int:
     """Do the same in NumPy: the definition."""
     active = np.zeros(len(bound), dtype=bool)
 

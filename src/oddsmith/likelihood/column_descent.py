@@ -11,24 +11,33 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import sparse
 from scipy.special import expit
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
-from oddsmith.kernels.columns import ColumnModel, MatrixColumns
+from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.numerics import EPS, Array, log1pexp
-from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.truncated_newton import conjugate_gradients
 
-SWEEPS = 12  # Sweeps of coordinate descent before the columns that are not zero are solved for.
-MOST_SOLVED = 3000  # Columns up to which they are.
+SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
+MOST_PRODUCTS = 3000  # Columns of a dense matrix up to which their products are formed.
+REFINEMENTS = 3  # Times that residuals are corrected in a step.
+SETTLED = 1e-4  # The relative gap from which on a second step takes the columns that are not zero as known.
+ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions of an optimum.
+MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
+DRIFT, LATE_DRIFT = (
+    0.3,
+    0.05,
+)  # How far curvatures may be from those of the products, relative to them; from the third step on.
 FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
 """How far the conditions of an optimum may be missed by the first model, and by any."""
 SHORT_STEP = 1.3  # The ratio of scales up to which the first model is near the optimum, and worth solving to the end.
@@ -36,12 +45,14 @@ LAST_SHARE = 0.1
 """The share of the gap asked for that the conditions missed by a model near the optimum may take, to first order."""
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 PATIENCE = 12  # So many steps in a row may leave the gap as it was.
-SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-9, 20  # How exactly they are solved for, and in how many steps at most.
-LOOSE_RESIDUAL = 1e-3  # Or how loosely, where the conditions of an optimum may be missed by more.
-CENTRED_AT_ONCE = 64  # Columns.
 LEAST_SHARE, ROUGH_SHARE, ROUGH = 0.7, 0.9, 1e-3
 """Columns with a gradient below this share of their penalty begin outside the working set, however long the step; the
 second where the gap may be as large as the third."""
+MISSING_SHARE = 0.95
+ADDED = 256  # Dense columns that are added to the working set at a time, besides as many as there are.
+DENSE_SHARE = 0.97  # The same where gradients are extrapolated.
+ORDER = 2  # Of the extrapolation along a path.
+LOOKS, MOST_COPIED = 4, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -81,8 +92,8 @@ class ColumnPoint:
 class ColumnDescent(ABC):
     """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
 
-    ``chosen`` are the columns of the working set, ``columns`` a copy of these. ``passed`` is the optimum before the
-    last, with its scale and that of the last.
+    ``chosen`` are the columns of the working set, ``columns`` a copy of these. ``passed`` are the optima before the
+    last, with their scales.
     """
 
     X: npt.NDArray[np.float64] | sparse.csc_array
@@ -96,7 +107,8 @@ class ColumnDescent(ABC):
     grouped: bool = False
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
-    passed: tuple[float, float, ColumnPoint] | None = None
+    passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
+    last_scale: float = 0.0
 
     @classmethod
     def of(cls, source: MemorySource, strength: Array, ridge: Array, **how: Any) -> Self:
@@ -133,9 +145,14 @@ class ColumnDescent(ABC):
     def feasible(self, theta: Array) -> Array:
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
+    @property
+    def threaded(self) -> bool:
+        """Whether steps are on all threads: then a path is solved from one end to the other."""
+        return False
+
     def copy(self) -> Self:
         """Return the same problem with a working set of its own, for one thread."""
-        return replace(self, threads=1, columns=None, passed=None)
+        return replace(self, threads=1, columns=None, passed=[])
 
     def gradient(self, u: Array) -> Array:
         """Return ``Xᵀ u`` over all columns."""
@@ -171,12 +188,13 @@ class ColumnDescent(ABC):
         near = at is not old and scale <= SHORT_STEP * before
         if near:
             precision = self.last_precision(at, tol)
-        self.passed = (before, scale, old)
+        at = replace(at, steps=0)
+        self.passed, self.last_scale = [*self.passed, (before, old)][-ORDER:], scale
         least = LEAST_SHARE if tol < ROUGH else ROUGH_SHARE
         strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
-        wanted = at.sizes > strong
-        wanted[at.columns[self.norms(at.x) > 0.0]] = True
-        self.choose(np.flatnonzero(wanted))
+        if self.threaded:
+            strong = DENSE_SHARE * penalty
+        self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
         best, last, stalled = np.inf, np.inf, 0
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
@@ -187,13 +205,21 @@ class ColumnDescent(ABC):
                 self._look_at_all(at, penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
                     break
-                wanted = at.sizes > 0.95 * penalty
-                wanted[self.chosen] = True
-                self.choose(np.flatnonzero(wanted))
+                self.choose(self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty))
                 best = np.inf
             finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
             precision = max(LAST_PRECISION, finer)
         return at
+
+    def wanted(
+        self, at: ColumnPoint, more: npt.NDArray[np.bool_], known: npt.NDArray[np.intp], penalty: Array
+    ) -> npt.NDArray[np.intp]:
+        """Return the columns ``known`` and ``more``, of dense ones those with the largest gradients."""
+        more[known] = False
+        added = np.flatnonzero(more)
+        if self.threaded and len(added) > (most := ADDED + len(known)):
+            added = added[np.argsort(-at.sizes[added] / penalty[added], kind="stable")[:most]]
+        return np.union1d(known, added)
 
     @staticmethod
     def last_precision(at: ColumnPoint, tol: float) -> float:
@@ -202,19 +228,31 @@ class ColumnDescent(ABC):
         return min(max(LAST_PRECISION, LAST_SHARE * tol / share), FIRST_PRECISION)
 
     def _ahead(self, at: ColumnPoint, penalty: Array, scale: float, before: float) -> ColumnPoint:
-        """Return the point expected at ``scale`` from the last two optima, which are nearly linear in the penalty.
+        """Return the point expected at ``scale`` from the last optima, which are nearly a parabola in the penalty.
 
         ``at`` itself where the objective is lower there.
         """
-        if self.passed is None or self.passed[1] != before or self.passed[0] == before:
+        known = {u: point for u, point in self.passed if u < before}
+        if not known or self.last_scale != before:
             return at
-        first, _, passed = self.passed
-        t = (1.0 / scale - 1.0 / before) / (1.0 / before - 1.0 / first)
-        columns, M = np.union1d(at.columns, passed.columns), len(penalty)
-        x = (1.0 + t) * at.all_weights(M)[columns] - t * passed.all_weights(M)[columns]
-        a = (1.0 + t) * at.a - t * passed.a
+        places = 1.0 / np.array([*known, before])
+        shares = [float(np.prod([(1.0 / scale - v) / (u - v) for v in places if v != u])) for u in places]
+        points, M = [*known.values(), at], len(penalty)
+
+        def combined(each: Iterable[Array]) -> Array:
+            return np.asarray(sum(share * part for share, part in zip(shares, each, strict=True)))
+
+        columns = reduce(np.union1d, [point.columns for point in points])
+        x = combined(point.all_weights(M)[columns] for point in points)
+        a, b = combined(point.a for point in points), combined(point.b for point in points)
+        sizes = np.abs(combined(point.sizes for point in points))
+        crossed = (x != 0.0) & (x * at.all_weights(M)[columns] <= 0.0)
+        if isinstance(self.X, np.ndarray) and crossed.any():  # weights that were zero, or would change their sign
+            some = np.flatnonzero(self.norms(crossed * 1.0))
+            a -= self.X[:, columns[some]] @ np.where(crossed, x, 0.0)[some]
+            x[crossed] = 0.0
         loss, _ = self.losses(a)
-        new = replace(at, columns=columns, x=x, b=(1.0 + t) * at.b - t * passed.b, a=a, loss=loss, steps=0)
+        new = replace(at, columns=columns, x=x, sizes=sizes, b=b, a=a, loss=loss, steps=0)
         new.value, stays = (point.loss + self._penalty_at(point, penalty) for point in (new, at))
         return new if new.value < stays else at
 
@@ -290,7 +328,22 @@ class ColumnDescent(ABC):
 
 @dataclass(kw_only=True)
 class TwoClassDescent(ColumnDescent):
-    """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time."""
+    """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time.
+
+    ``gram`` is the model over the working set, where the columns are dense and not too many; ``low`` are all columns in
+    single precision, made once they have been looked at several times.
+    """
+
+    gram: GramModel | None = None
+    low: LowPrecisionColumns | None = None
+    looks: int = 0
+
+    @property
+    def threaded(self) -> bool:
+        return isinstance(self.X, np.ndarray)
+
+    def copy(self) -> Self:
+        return replace(super().copy(), gram=None)
 
     @staticmethod
     def arranged(offset: Array) -> Array:
@@ -325,101 +378,116 @@ class TwoClassDescent(ColumnDescent):
             wrong[~first] *= least / total[1] if total[1] > 0.0 else 0.0
         return -self.sign * wrong
 
+    def _residuals(self, at: ColumnPoint) -> tuple[Array, Array]:
+        """Return the residuals of the rows at a point, and their curvatures."""
+        q = expit(-self.sign * at.a)
+        return -self.sign * self.s * q, np.maximum(self.s * q * (1.0 - q), FLAT * self.s)
+
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
+        if self.gram is not None:
+            return self._step_on_products(self.gram, at, penalty, precision)
         columns, some = self.columns, penalty[self.chosen]
-        q = expit(-self.sign * at.a)
-        r, h = -self.sign * self.s * q, np.maximum(self.s * q * (1.0 - q), FLAT * self.s)
+        r, h = self._residuals(at)
         model = columns.model(h, self.ridge[self.chosen], centred=self.intercept)
         shift = -float(r.sum()) / model.total if self.intercept else 0.0
         before = at.weights_of(self.chosen, len(penalty))
         x, v = before.copy(), r.copy()
         gain = typical_gain(precision, some, model.diagonal)
-        for _ in range(40):
-            shift, done = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
-            if done < SWEEPS:
-                break
-            shift = self._solve_support(model, v, x, some, shift, precision)
+        shift, _ = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
         change = columns.activations(x - before) + shift
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
-    def _solve_support(
-        self, model: ColumnModel, v: Array, x: Array, penalty: Array, shift: float, precision: float = 0.0
-    ) -> float:
-        """Solve the model exactly over the columns that are not zero, and return the shift.
+    def choose(self, columns: npt.NDArray[np.intp]) -> None:
+        if not isinstance(self.X, np.ndarray) or len(columns) > MOST_PRODUCTS:
+            self.gram = None
+            super().choose(columns)
+            return
+        if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
+            self.gram = GramModel(self.X, self.ridge, centred=self.intercept, threads=self.threads or available_cores())
+        self.gram.add(columns)
+        self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
-        Coordinate descent would crawl there. A weight that would change its sign becomes zero.
+    def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
+        assert self.columns is not None
+        if self.gram is not None:  # what rounding has added to the activations along the path must not count
+            at.a = self.offset + at.b + self.columns.activations(at.x)
+            at.loss = self.losses(at.a)[0]
+            at.value = at.loss + self.penalty(at.x, penalty)
+        self.looks += 1
+        few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
+        if few or self.looks < LOOKS or self.ridge.any():
+            super()._look_at_all(at, penalty)
+            return
+        assert isinstance(self.X, np.ndarray)
+        if self.low is None:
+            self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
+        at.sizes, error = self.low.sizes(at.theta)
+        doubtful = ~(at.sizes + error <= penalty)
+        doubtful[self.chosen] = False
+        at.sizes[self.chosen] = np.abs(self.columns.dots(at.theta))
+        at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
+        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+
+    def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        """Return the point after a step by the products of the columns, perhaps under curvatures of another point.
+
+        Residuals follow the step under the model's curvatures. The conditions of an optimum are met by them over the
+        columns that are not zero once the model is solved there, whatever its curvatures: so the gap is of the second
+        order in the step.
         """
         assert self.columns is not None
-        which = np.flatnonzero(x)
-        if self.columns.indices is not None or not 0 < len(which) <= MOST_SOLVED:
-            return shift
-        rows, own, strength = self.columns.matrix().T[which], x[which], penalty[which]
-        u = v + model.h * shift
-        try:
-            support = _Support.of(rows, model.mean[which], model.h, model.ridge[which])
-        except linalg.LinAlgError:
-            return shift
-        falls = support.slopes(u) + support.ridge * own
-        slope = falls + strength * np.sign(own)
-        needed = precision * float(strength.min()) / max(float(np.abs(slope).max()), 1e-300)
-        new = own + support.step(slope, min(max(needed, SUPPORT_RESIDUAL), LOOSE_RESIDUAL))
-        new[new * own < 0.0] = 0.0
-        d = new - own
-        change = support.change(d)
-        gain = d @ falls + 0.5 * (model.h @ change**2 + support.ridge @ d**2)
-        if not gain + strength @ (np.abs(new) - np.abs(own)) < 0.0:  # columns that hardly differ
-            return shift
-        x[which] = new
-        v += model.h * (change + model.mean[which] @ d)
-        return shift - float(model.mean[which] @ d)
+        columns, some, ridge = self.columns, penalty[self.chosen], self.ridge[self.chosen]
+        r, h = self._residuals(at)
+        if gram.drift(h) > (DRIFT if at.steps < 2 else LATE_DRIFT):
+            gram.move_to(h)
+        assert gram.h is not None
+        before, total = at.weights_of(self.chosen, len(penalty)), float(r.sum())
+        shift = -total / gram.total if self.intercept else 0.0
+        x, change, theta = before, np.zeros_like(r), r + gram.h * shift
+        value, best = at.loss + self.penalty(before, penalty), None
+        if not (at.steps == 1 and at.gap <= SETTLED * max(1.0, abs(value))):
+            exact = precision if at.steps else max(precision, ROUGH_PRECISION)
+            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, exact)
+            change = columns.activations(x - before)
+            step = shift - float(gram.mean @ (x - before))
+            theta = r + gram.h * (change + step)
+            loss, found = self.losses(at.a + change + step)
+            if (reached := loss + self.penalty(x, penalty)) < value:  # residuals there, not those of the model
+                value, best = reached, (x, change + step, step)
+                more = -float(found.sum()) / gram.total if self.intercept else 0.0
+                shift, theta = shift + more, found + gram.h * more
+        x, moved, theta = self._corrected(gram, x, theta, penalty, precision)
+        step = shift - float(gram.mean @ (x - before))
+        change = change + moved + step
+        if best is not None and self.losses(at.a + change)[0] + self.penalty(x, penalty) > value:
+            x, change, step = best
+        return self.stepped(at, x, np.asarray(step), change, theta, penalty)
 
+    def _corrected(
+        self, gram: GramModel, x: Array, theta: Array, penalty: Array, precision: float
+    ) -> tuple[Array, Array, Array]:
+        """Return weights, the change of the activations and residuals that meet the conditions of an optimum.
 
-@dataclass(frozen=True, kw_only=True)
-class _Support:
-    """A least-squares model over columns less their ``mean`` under h, factored in single precision.
-
-    ``rows`` are the columns, one in each row.
-    """
-
-    rows: Array
-    mean: Array
-    h: Array
-    ridge: Array
-    factor: tuple[Array, bool]
-
-    @classmethod
-    def of(cls, rows: Array, mean: Array, h: Array, ridge: Array) -> _Support:
-        """Form and factor the matrix; raise LinAlgError where columns hardly differ."""
-        B, root = np.empty(rows.shape, dtype=np.float32), np.sqrt(h)
-        for start in range(0, len(rows), CENTRED_AT_ONCE):  # what is centred stays in the cache
-            part = slice(start, start + CENTRED_AT_ONCE)
-            np.multiply(rows[part] - mean[part, None], root, out=B[part], casting="same_kind")
-        G = B @ B.T
-        np.einsum("ii->i", G)[:] += ridge + 1e-6 * np.einsum("ii->i", G)
-        factor = linalg.cho_factor(G, overwrite_a=True, check_finite=False)
-        return cls(rows=rows, mean=mean, h=h, ridge=ridge, factor=factor)
-
-    def change(self, d: Array) -> Array:
-        """Return the centred columns times ``d``."""
-        return np.asarray(d @ self.rows - self.mean @ d)
-
-    def slopes(self, u: Array) -> Array:
-        """Return the products of the centred columns with ``u``."""
-        return np.asarray(self.rows @ u - self.mean * u.sum())
-
-    def hessian_product(self, w: Array, d: Array) -> Array:
-        """Return the matrix times ``d``, in double precision."""
-        return self.slopes(self.h * self.change(d)) + self.ridge * d
-
-    def solve(self, r: Array) -> Array:
-        """Return the solution for ``r`` in single precision."""
-        return np.asarray(linalg.cho_solve(self.factor, r.astype(np.float32), check_finite=False), dtype=np.float64)
-
-    def step(self, slope: Array, residual: float = SUPPORT_RESIDUAL) -> Array:
-        """Return the step to where the slope is zero: conjugate gradients have the digits that the factor lacks."""
-        start = ObjectiveValue(w=slope, value=0.0, log_likelihood=0.0, gradient=slope)
-        return -conjugate_gradients(self, start, self, residual, SUPPORT_STEPS)
+        They are met by the residuals over the columns that are not zero or whose gradient is too large.
+        """
+        assert self.columns is not None and gram.h is not None
+        columns, some, ridge, change = self.columns, penalty[self.chosen], self.ridge[self.chosen], np.zeros_like(theta)
+        for _ in range(REFINEMENTS):
+            g = columns.dots(theta) + ridge * x
+            bound = np.flatnonzero((x != 0.0) | (np.abs(g) > some))
+            signs = np.where(x != 0.0, np.sign(x), -np.sign(g))[bound]
+            missed = g[bound] + some[bound] * signs
+            if np.abs(missed / some[bound]).max(initial=0.0) <= precision:
+                break
+            rest, new = np.zeros_like(x), x.copy()
+            rest[bound] = gram.solve(bound, missed)
+            new[bound] = np.where((x - rest)[bound] * signs > 0.0, (x - rest)[bound], 0.0)
+            moved = columns.activations(rest)
+            theta = theta - gram.h * (moved - gram.mean @ rest)
+            change -= moved if new[bound].all() else columns.activations(x - new)
+            x = new
+        return x, change, theta
 
 
 def present_rows(

@@ -22,6 +22,7 @@ from oddsmith.solvers.proximal_newton import SparseOptimum
 SPAN = 100.0  # The largest scale of a path is so many times the smallest useful one.
 SHARES, SHORT_PATH = (0.5, 0.7, 0.84, 0.93), 20
 """Where stretches of a path of many columns end, and the number of scales from which there are several."""
+PathPoint = tuple[sparse.csr_array, tuple[float, float, float]]
 ROUGH = 1e-2  # The relative gap of the point at which a stretch begins.
 
 
@@ -95,11 +96,25 @@ def _path(
 def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smallest: float, tol: float) -> SparsePath:
     """Solve many columns in memory: nothing of the size of all weights is kept but those that are not zero.
 
-    A quick climb to some scales, solved roughly, lets stretches of the path be solved at the same time.
+    Dense columns of two classes are solved on all threads at each scale, others in stretches of the path.
     """
     if stated.last is not e:
         stated.start_columns(e.w)
-    edges, before, starts = stretches(len(scales)), min(smallest, float(scales[0])), []
+    before = min(smallest, float(scales[0]))
+    if stated.column_descent().threaded:
+        points = _stretch(stated, scales, before, tol)
+    else:
+        points = _by_stretches(stated, scales, before, tol)
+    path = _path(stated, scales, [weights for weights, _ in points], [figures for _, figures in points])
+    return replace(path, passes=path.passes + len(points))
+
+
+def _by_stretches(stated: SparseProblem, scales: Array, before: float, tol: float) -> list[PathPoint]:
+    """Solve stretches of a path at the same time.
+
+    A quick climb to some scales, solved roughly, finds where they begin.
+    """
+    edges, starts = stretches(len(scales)), []
     with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
         try:
             for first, last in edges:
@@ -112,11 +127,9 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
                     before = float(scale)
             for k in range(len(starts) - 1, 0, -1):  # the last takes longest
                 work[k] = pool.submit(_stretch, *starts[k])
-            points = [point for k in range(len(starts)) for point in work[k].result()]
+            return [point for k in range(len(starts)) for point in work[k].result()]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    path = _path(stated, scales, [weights for weights, _ in points], [figures for _, figures in points])
-    return replace(path, passes=path.passes + len(points))
 
 
 def stretches(n: int) -> list[tuple[int, int]]:
@@ -129,9 +142,7 @@ def stretches(n: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def _stretch(
-    part: SparseProblem, scales: Array, before: float, tol: float
-) -> list[tuple[sparse.csr_array, tuple[float, float, float]]]:
+def _stretch(part: SparseProblem, scales: Array, before: float, tol: float) -> list[PathPoint]:
     """Return weights, log likelihood, objective and gap at each of ascending scales."""
     found = []
     for scale in scales:

@@ -251,7 +251,9 @@ class SparseProblem:
             b = b - b.mean()
         some = sparse.csr_array(np.column_stack([b, x + 0.0]))
         places = np.concatenate([[0], point.columns + 1])
-        return sparse.csr_array((some.data, places[some.indices], some.indptr), shape=(len(b), self.problem.M + 1))
+        W = sparse.csr_array((some.data, places[some.indices], some.indptr), shape=(len(b), self.problem.M + 1))
+        W.sort_indices()
+        return W
 
     def column_descent(self) -> ColumnDescent:
         """Return the problem by columns, made once."""

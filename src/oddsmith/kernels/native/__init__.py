@@ -149,7 +149,7 @@ class QuadraticProblem(ctypes.Structure):
     """``quadratic_problem`` of coordinate_descent.c."""
 
     _fields_ = (
-        *((name, _I) for name in ("size", "blocks", "sweeps")),
+        *((name, _I) for name in ("size", "blocks", "sweeps", "stride", "single")),
         *((name, _P) for name in ("H", "first", "member", "penalty", "bound", "x", "r")),
         ("tol", _D),
         ("active", _P),

@@ -9,8 +9,8 @@
    Block b has the coordinates member[first[b]], ..., member[first[b + 1] - 1], and H is at most bound_b times the identity
    in it. r is the gradient of the quadratic function at x, and follows it. */
 typedef struct {
-    int64_t size, blocks, sweeps;
-    const double *H;
+    int64_t size, blocks, sweeps, stride, single; /* rows of H are so many numbers apart, in single precision or not */
+    const void *H;
     const int64_t *first, *member;
     const double *penalty, *bound;
     double *x, *r;
@@ -20,8 +20,12 @@ typedef struct {
 } quadratic_problem;
 
 INLINE void add_row(const quadratic_problem *q, int64_t j, double step) {
-    const double *row = q->H + j * q->size;
-    for (int64_t k = 0; k < q->size; k++) q->r[k] += step * row[k];
+    const double *row = (const double *)q->H + j * q->stride;
+    const float *low = (const float *)q->H + j * q->stride;
+    if (q->single)
+        for (int64_t k = 0; k < q->size; k++) q->r[k] += step * low[k];
+    else
+        for (int64_t k = 0; k < q->size; k++) q->r[k] += step * row[k];
 }
 
 /* Move one coordinate to its minimum; return twice what that gains, at most. */

@@ -65,8 +65,29 @@ static int flat_diagonal(moments_problem *p) {
     return 0;
 }
 
+/* The same for the columns of a matrix that are contiguous, one after another. */
+static int column_diagonal(moments_problem *p) {
+    const double *base = base_of(p, 0, 0);
+    for (int64_t j = 0; j < p->m; j++) {
+        const double *x = (const double *)p->x + j * p->column, from = base[j];
+        vector_double total[2] = {{0}}, squares[2] = {{0}};
+        int64_t i = 0;
+        for (; i + 2 * LANES_double <= p->n; i += 2 * LANES_double)
+            for (int k = 0; k < 2; k++) {
+                const vector_double z = load_double_double(x + i + k * LANES_double) - from;
+                total[k] += z;
+                squares[k] += z * z;
+            }
+        p->total[j] += sum_double(total[0] + total[1]), p->squares[j] += sum_double(squares[0] + squares[1]);
+        for (; i < p->n; i++) p->total[j] += x[i] - from, p->squares[j] += (x[i] - from) * (x[i] - from);
+    }
+    p->weight[0] += (double)p->n;
+    return 0;
+}
+
 static int diagonal(moments_problem *p) {
     const int64_t m = p->m;
+    if (p->K == 1 && !p->s && !p->single && p->row == 1 && p->n > 1) return column_diagonal(p);
     if (p->K == 1 && !p->s && !p->single && p->column == 1 && p->row == m && p->n > 0 && m <= FLAT_COLUMNS) return flat_diagonal(p);
     arena memory;
     if (!arena_make(&memory, line(8 * ROW_TILE * m))) return 1;
