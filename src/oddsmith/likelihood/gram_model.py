@@ -201,7 +201,7 @@ class LowPrecisionColumns:
 
     >>> columns = LowPrecisionColumns.of(np.array([[3.0], [4.0]]), threads=1)
     >>> sizes, error = columns.sizes(np.array([1.0, -1.0]))
-    >>> sizes.tolist(), 0.0 < error[0] < 1e-5
+    >>> sizes.tolist(), bool(0.0 < error[0] < 1e-5)
     ([1.0], True)
     """
 
