@@ -154,7 +154,7 @@ def test_products_of_columns_that_come_one_after_another(threads):
     X, h, ridge, exact = curved_columns(80, 90)
     found = []
     for number in (threads, 3):
-        model = GramModel(X, ridge, centred=True, threads=number)
+        model = GramModel(X=X, all_ridge=ridge, centred=True, threads=number)
         model.add(np.arange(5, 50))
         model.move_to(h)
         model.add(np.arange(90))
@@ -178,7 +178,7 @@ def test_products_in_single_precision_are_within_their_error(spread):
 
 def test_a_support_is_solved_by_a_factor_of_another():
     X, h, ridge, exact = curved_columns()
-    model = GramModel(X, ridge, centred=True, threads=1)
+    model = GramModel(X=X, all_ridge=ridge, centred=True, threads=1)
     model.add(np.arange(30))
     model.move_to(h)
     slope = np.random.default_rng(3).normal(size=30)

@@ -30,7 +30,6 @@ from oddsmith.numerics import EPS, Array, log1pexp
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns of a dense matrix up to which their products are formed.
-REFINEMENTS = 3  # Times that residuals are corrected in a step.
 SETTLED = 1e-4  # The relative gap from which on a second step takes the columns that are not zero as known.
 ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions of an optimum.
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
@@ -404,7 +403,9 @@ class TwoClassDescent(ColumnDescent):
             super().choose(columns)
             return
         if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
-            self.gram = GramModel(self.X, self.ridge, centred=self.intercept, threads=self.threads or available_cores())
+            self.gram = GramModel(
+                X=self.X, all_ridge=self.ridge, centred=self.intercept, threads=self.threads or available_cores()
+            )
         self.gram.add(columns)
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
@@ -457,37 +458,12 @@ class TwoClassDescent(ColumnDescent):
                 value, best = reached, (x, change + step, step)
                 more = -float(found.sum()) / gram.total if self.intercept else 0.0
                 shift, theta = shift + more, found + gram.h * more
-        x, moved, theta = self._corrected(gram, x, theta, penalty, precision)
+        x, moved, theta = gram.corrected(x, theta, some, precision)
         step = shift - float(gram.mean @ (x - before))
         change = change + moved + step
         if best is not None and self.losses(at.a + change)[0] + self.penalty(x, penalty) > value:
             x, change, step = best
         return self.stepped(at, x, np.asarray(step), change, theta, penalty)
-
-    def _corrected(
-        self, gram: GramModel, x: Array, theta: Array, penalty: Array, precision: float
-    ) -> tuple[Array, Array, Array]:
-        """Return weights, the change of the activations and residuals that meet the conditions of an optimum.
-
-        They are met by the residuals over the columns that are not zero or whose gradient is too large.
-        """
-        assert self.columns is not None and gram.h is not None
-        columns, some, ridge, change = self.columns, penalty[self.chosen], self.ridge[self.chosen], np.zeros_like(theta)
-        for _ in range(REFINEMENTS):
-            g = columns.dots(theta) + ridge * x
-            bound = np.flatnonzero((x != 0.0) | (np.abs(g) > some))
-            signs = np.where(x != 0.0, np.sign(x), -np.sign(g))[bound]
-            missed = g[bound] + some[bound] * signs
-            if np.abs(missed / some[bound]).max(initial=0.0) <= precision:
-                break
-            rest, new = np.zeros_like(x), x.copy()
-            rest[bound] = gram.solve(bound, missed)
-            new[bound] = np.where((x - rest)[bound] * signs > 0.0, (x - rest)[bound], 0.0)
-            moved = columns.activations(rest)
-            theta = theta - gram.h * (moved - gram.mean @ rest)
-            change -= moved if new[bound].all() else columns.activations(x - new)
-            x = new
-        return x, change, theta
 
 
 def present_rows(
