@@ -56,7 +56,8 @@ def passes_noted() -> Iterator[list[str]]:
 
     def noted(self: Any, statistic: Any, params: Any) -> Any:
         order = getattr(params, "order", 0)
-        kind = {"Curvature": ("", "gradient", "Hessian")[order]}.get(statistic.__name__, statistic.__name__)
+        sums = ("", "gradient", "Hessian")[order]
+        kind = {"Curvature": sums, "CellSums": sums}.get(statistic.__name__, statistic.__name__)
         found.append(f"{kind} of {self.n_rows:,}")
         return fold(self, statistic, params)
 

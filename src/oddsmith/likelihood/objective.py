@@ -456,9 +456,9 @@ class FoldObjective:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
         source, products = self.source, self.n_rows * float(self.size) ** 2
         if isinstance(source, MemorySource) and source.form is not None:
-            from oddsmith.likelihood.table_sums import between_bytes, in_few_slices
+            from oddsmith.likelihood.table_sums import hessian_bytes, in_few_slices
 
-            return in_few_slices(source, between_bytes(self))
+            return in_few_slices(source, hessian_bytes(self))
         few = products <= policy.POLICY.one_thread_products
         if few or not isinstance(source, MemorySource) or source.transform is not None:
             return source

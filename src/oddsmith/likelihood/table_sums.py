@@ -60,30 +60,38 @@ def _room(source: MemorySource) -> float:
     return policy.POLICY.table_room * source.n_rows * source.form.row_bytes
 
 
+class CellSums(Curvature):
+    """As `Curvature`, but a merge adds to the first Hessian where it is: nobody else holds it."""
+
+    def merge(self, other: Curvature) -> CellSums:
+        H = self.hessian
+        assert isinstance(H, BorderedDiagonal) and isinstance(other.hessian, BorderedDiagonal)
+        H.add(other.hessian)
+        both = replace(self, hessian=None), replace(other, hessian=None)
+        return CellSums(**{**vars(Curvature.merge(*both)), "hessian": H})
+
+
 def sums_by_cells(objective: FoldObjective, at: CurvatureParams) -> Curvature:
     """Return the sums with a Hessian in which a factor is eliminated, its block with all else where it is not zero."""
-    source = objective.memory_source
+    statistic: type[Curvature] = CellSums
+    return objective.fold(statistic, replace(at, cells=cells_of(objective)))
+
+
+def hessian_bytes(objective: FoldObjective) -> float:
+    """Return the bytes of the sums of a factor that is eliminated, 0 without one."""
+    if not objective._has_cells:
+        return between_bytes(objective)
+    form, (first, last) = objective.memory_source.form, objective.eliminated or (0, 0)
+    assert form is not None
+    numbers = 1 + form.M - sum(b - a for a, b in form.factors)
+    return 8.0 * (cells_of(objective).count + numbers * (last - first))
+
+
+def cells_of(objective: FoldObjective) -> Cells:
+    """Return the cells of an objective, which remembers them."""
     if objective.state.cells is None:
         objective.state.cells = _cells(objective)
-    cells = objective.state.cells
-    assert cells is not None
-    objective.count_pass()
-    assert source.form is not None and objective.eliminated is not None
-    first, last = objective.eliminated
-    numbers = 1 + source.form.M - sum(b - a for a, b in source.form.factors)
-    source = in_few_slices(source, 8.0 * (cells.count + numbers * (last - first)))
-    at = replace(at, cells=cells)
-    total: Curvature | None = None
-    for part in parallel_map(lambda rows: Curvature.of(source.block(*rows), at), source.slices(), _threads(objective)):
-        if total is None:
-            total = part
-            continue
-        H = total.hessian
-        assert isinstance(H, BorderedDiagonal) and isinstance(part.hessian, BorderedDiagonal)
-        H.add(part.hessian)
-        total = replace(replace(total, hessian=None).merge(replace(part, hessian=None)), hessian=H)
-    assert total is not None
-    return total
+    return objective.state.cells
 
 
 def _cells(objective: FoldObjective) -> Cells:
