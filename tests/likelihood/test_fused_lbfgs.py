@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.likelihood import fused_lbfgs
 from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.solvers import policy
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 
 Data = tuple[Any, Any]
@@ -29,8 +31,8 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     lbfgs_points = FoldObjective.lbfgs_points
 
-    def noted(self: FoldObjective, *how: Any) -> Any:
-        points = lbfgs_points(self, *how)
+    def noted(self: FoldObjective, *how: Any, **more: Any) -> Any:
+        points = lbfgs_points(self, *how, **more)
         found.append(0 if points is None else len(points[1].trace))
         return points
 
@@ -56,7 +58,10 @@ FITS: dict[str, Callable[[Any], LogisticRegression]] = {
 
 @pytest.mark.parametrize("final", [False, True])
 @pytest.mark.parametrize("name", FITS)
-def test_a_fit_is_the_same_without_the_kernel(name: str, final: bool, searched: list[int]) -> None:
+def test_a_fit_is_the_same_without_the_kernel(
+    name: str, final: bool, searched: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, kernel_hessians=0))
     found, expected = (
         FITS[name](DiagonalLBFGS(watch_divergence=False, final_hessian=final, fused=fused)) for fused in (True, False)
     )
@@ -70,6 +75,17 @@ def test_a_fit_is_the_same_without_the_kernel(name: str, final: bool, searched: 
     assert found.trace_.stage.tolist() == expected.trace_.stage.tolist()
     assert found.certificate_.passes == expected.certificate_.passes and found.certificate_.converged
     assert found.certificate_.gap == pytest.approx(expected.certificate_.gap, rel=1e-2, abs=1e-16)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_hessians_of_the_kernel_lead_to_the_same_optimum(name: str, searched: list[int]) -> None:
+    found = FITS[name](DiagonalLBFGS(watch_divergence=False, final_hessian=False, keeps_hessian=True))
+    expected = FITS[name]("newton")
+    assert searched[0] > 3 and found.certificate_.converged and found.certificate_.rigorous
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=1e-7, atol=1e-10)
+    errors = found.summary().posterior_sd, expected.summary().posterior_sd
+    np.testing.assert_allclose(*errors, rtol=1e-7)
 
 
 @pytest.mark.parametrize(

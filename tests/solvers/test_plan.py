@@ -255,9 +255,11 @@ def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
 
 
 def test_the_memory_of_a_plan_is_that_of_its_matrices_and_copies() -> None:
-    """A Hessian, its factor and two matrices to work in; vectors where none is formed; a copy of the subsample."""
-    newton = plan(Facts(n_rows=4000, n_columns=40), Machine()).stages[0]
+    """A Hessian, its factor and two matrices to work in; vectors where none is formed; copies of rows."""
+    newton = plan(Facts(n_rows=400, n_columns=40, has_prior=False), Machine()).stages[0]
     assert newton.memory == 4 * np.zeros((41, 41)).nbytes
+    kernel = plan(Facts(n_rows=4000, n_columns=40), Machine()).stages[0]  # with sums and their factor in float32
+    assert kernel.memory == 5.5 * np.zeros((41, 41)).nbytes + np.zeros((4000, 40)).nbytes
     sampled = plan(Facts(n_rows=100_000, n_columns=20), Machine()).stages[0]
     assert sampled.rows == 4000
     assert sampled.memory == np.zeros((4000, 20)).nbytes + 4 * np.zeros((21, 21)).nbytes

@@ -125,7 +125,10 @@ class RowSpaceNewton:
             start[:, 0] = w.reshape(objective.shape)[:, 0]
             newton = Newton(watch_divergence=False)
             search = DiagonalLBFGS(final_hessian=False, then=newton) if inside.shape[0] == 1 else newton
-            best = search.minimise(inside, start.ravel(), tol=tol, max_iter=max_iter)  # 1
+            # As many digits as a last Newton step would give: on few rows a search to the end costs less.
+            best = search.minimise(
+                inside, start.ravel(), tol=policy.POLICY.row_space_margin * tol, max_iter=max_iter
+            )  # 1
             e = objective.evaluate(in_all_columns(best.w))  # 2
             recorder.add_subsample(replace(best.final, w=e.w), "Newton in the row space")
             recorder.add(e, 1.0)
