@@ -1,4 +1,4 @@
-"""Checking of rows, labels, weights and offsets: every bad input is refused here, before a fit starts."""
+"""Checks of rows, labels and offsets (of weights: `class_weight`): bad input is refused here, before a fit starts."""
 
 from __future__ import annotations
 

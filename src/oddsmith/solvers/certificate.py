@@ -8,6 +8,7 @@ that a unit step (in the norm of the Hessian) can cause in any row. With the New
     f(w) − f* ≤ (u + (1 − u) log(1 − u)) / ρ²     (→ λ²/2 as u → 0).
 
 ``H`` may be replaced by any matrix that bounds it from below, such as the Hessian of a part of the rows.
+Along directions that only a prior curves, the prior's own convexity bounds the gap; see `InverseBound.gap`.
 """
 
 from __future__ import annotations
