@@ -74,9 +74,9 @@ class Policy:
     """Root mean square of the change of activations by a step, from which on a Hessian follows it; and the same for all
     digits, where the Hessian must contract the rest many times (flights: 17 ms with 0.03 … 0.15; 50,000 groups: Newton
     steps alone 184 ms, 160 ms)."""
-    table_steps: int = 2
-    """Gradient steps after which progress is so slow that a Hessian follows (50,000 groups: 6 take 454 ms, 2 412 ms and
-    the memory of four pairs of vectors less; 4,000 aircraft without a prior 307 and 324 ms)."""
+    table_steps: int = 3
+    """Gradient steps after which progress is so slow that a Hessian follows (flights with the aircraft: 2 take 63 ms, 3
+    and 6 52 ms; 50,000 groups 315, 307 and 320 ms). Each keeps a pair of vectors."""
     table_room: float = 0.1
     """Share of a table's bytes that the sums of a Hessian in four slices may take; with more, there are two slices."""
     table_slice_rows: int = 1 << 16
