@@ -174,49 +174,75 @@ def csr(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "csr", problem, task
 
 
+def cells(room: Room, problem: TableProblem) -> tuple[Any, int]:
+    """Give a problem the words of its cells, none set, and return them and the number of columns that they are for."""
+    problem.words = -(-problem.size // 64)
+    words = room.guard(np.zeros((problem.levels + 1, problem.words, 2), dtype=np.uint64))
+    problem.cells = words.ctypes.data
+    return words, problem.size - 1
+
+
+def all_cells(room: Room, problem: TableProblem) -> int:
+    """Give a problem cells of which all are there, and return their number."""
+    words, columns = cells(room, problem)
+    for j in range(columns):
+        words[:-1, j // 64, 0] |= np.uint64(1) << np.uint64(j % 64)
+    counts = np.bitwise_count(words[:, :, 0]).ravel()
+    words[:, :, 1] = (np.cumsum(counts) - counts).reshape(words.shape[:2])
+    return int(counts.sum())
+
+
+def hessian_room(room: Room, problem: TableProblem, size: int, task: int, e: int) -> None:
+    """Give a problem room for a Hessian, or for the cells beside a factor ``e`` that is eliminated."""
+    gone = int(problem.levels) if e >= 0 else 0
+    problem.size = size + 1 - gone
+    if task == 4:
+        cells(room, problem)
+        return
+    if task == 5:
+        count = all_cells(room, problem)
+        problem.indices = room.put(np.zeros(count, dtype=np.int32)) if room.rng.random() < 0.7 else None
+        return
+    problem.A = room.zeros(problem.size, problem.size)
+    if e >= 0 and room.rng.random() < 0.5:
+        problem.D, problem.B = room.zeros(gone + 1), room.zeros(gone + 1, problem.size)
+    elif e >= 0:
+        problem.D, problem.C = room.zeros(gone + 1), room.zeros(all_cells(room, problem) + 1)
+        problem.N = room.zeros((gone + 1) * (1 + problem.m) + 8)
+
+
 def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
-    rng, task = room.rng, int(room.rng.integers(5))
+    rng, task = room.rng, int(room.rng.integers(6))
     n, m, f = room.size(1, 64, 128, 256), int(rng.integers(0, 4)), int(rng.integers(0, 4))
     kinds = rng.integers(0, 7, m)
     types = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
     columns = [room.put((9.0 * rng.random(n)).astype(types[kind])) for kind in kinds]
     levels, code_kinds = rng.integers(1, 9, f), rng.integers(3, 6, f)
     codes = [room.put(rng.integers(-1, L, n).astype(types[kind])) for L, kind in zip(levels, code_kinds, strict=True)]
-    starts = 1 + m + np.concatenate([[0], np.cumsum(levels)])  # the numbers come first
-    size = int(starts[-1])
-    places = [room.put(np.r_[size, np.arange(a, b)].astype(np.int32)) for a, b in pairwise(starts)]
+    firsts = 1 + m + np.concatenate([[0], np.cumsum(levels)])  # the numbers come first
+    size = int(firsts[-1])
+    entries = [room.put(np.arange(-1, L).astype(np.int32)) for L in levels]
     values = [room.maybe(n) for _ in range(f)]
     pointers = [
-        room.put(np.array([p or 0 for p in some], dtype=np.uint64)) for some in (columns, codes, values, places)
+        room.put(np.array([p or 0 for p in some], dtype=np.uint64)) for some in (columns, codes, values, entries)
     ]
-    problem = TableProblem(n=n, m=m, f=f, eliminated=-1, start=size + 1)
-    problem.columns, problem.codes, problem.values, problem.places = pointers
+    problem = TableProblem(n=n, m=m, f=f, eliminated=-1, start=size + 1, nowhere=size)
+    problem.columns, problem.codes, problem.values, problem.entries = pointers
     problem.column_kinds, problem.code_kinds = room.put(kinds), room.put(code_kinds)
-    problem.code_levels = room.put(levels)
+    problem.code_levels, problem.firsts = room.put(levels), room.put(firsts[:-1])
     problem.numbers, problem.center = room.put(np.arange(1, 1 + m)), room.normal(m)
-    problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
-    problem.w, problem.inverse = room.normal(size + 1), room.maybe(size + 1)
+    problem.t_kind, problem.s_kind = rng.choice([3, 5]), rng.choice([0, 6])
+    problem.t = room.put(rng.integers(0, 2, n).astype(types[problem.t_kind]))
+    problem.s = room.put(rng.integers(0, 2, n).astype(types[problem.s_kind])) if rng.random() < 0.5 else None
+    problem.offset, problem.w, problem.inverse = room.maybe(n), room.normal(size + 1), room.maybe(size + 1)
     problem.rows, problem.g, problem.squares = room.normal(n), room.zeros(size + 1), room.maybe(size + 1)
-    if task == 4 and f == 0:
-        task = 2
-    if task == 4:
-        e = int(rng.integers(0, f))
-        first, last = np.sort(rng.integers(0, levels[e] + 1, 2)).tolist()
-        problem.eliminated, problem.start, problem.levels = e, int(starts[e]), int(levels[e])
-        problem.size, problem.from_, problem.to = size + 1 - int(levels[e]), first, last
-        problem.B = room.zeros(last - first, problem.size)
-    elif task != 3 and rng.random() < 0.7:
-        e = int(rng.integers(-1, f)) if f else -1
-        gone = int(levels[e]) if e >= 0 else 0
+    task = 2 if task >= 4 and f == 0 else task
+    e = int(rng.integers(0 if task >= 4 else -1, f)) if f else -1
+    if task != 3 and (task >= 4 or rng.random() < 0.7):
         if e >= 0:
-            problem.eliminated, problem.start, problem.levels = e, int(starts[e]), gone
-            problem.D = room.zeros(gone + 1)
-            if rng.random() < 0.7:
-                problem.B = room.zeros(gone + 1, size + 1 - gone)
-            else:
-                problem.N = room.zeros(gone + 1, 1 + m)
-        problem.size, problem.A = size + 1 - gone, room.zeros(size + 1 - gone, size + 1 - gone)
-    print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated}", flush=True)
+            problem.eliminated, problem.start, problem.levels = e, int(firsts[e]), int(levels[e])
+        hessian_room(room, problem, size, task, e)
+    print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated} N={bool(problem.N)}", flush=True)
     return "table", problem, task
 
 

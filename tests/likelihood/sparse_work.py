@@ -69,7 +69,7 @@ PATHS: dict[str, Callable[[], SparsePath]] = {
     "all columns, elastic net": lambda: path(
         rows(150, 8, along=0.8), gaussian=0.7, factors=[0.0, 1, 1, 2, 1, 1, 1, 0.5]
     ),
-    "all columns, groups": lambda: path(rows(150, 8, along=0.5), groups=[[0, 1, 2], [3, 4]]),
+    "all columns, groups": lambda: path(rows(160, 8, along=0.5), groups=[[0, 1, 2], [3, 4]]),
     "all columns, groups of classes": lambda: path(rows(150, 8, 3), groups="class"),
     "all columns, one Hessian": lambda: under(HESSIAN, lambda: path(rows(300, 12, along=0.8), n=12)),
     "all columns, one Hessian, strong": lambda: under(

@@ -31,9 +31,9 @@ def test_the_rounding_of_a_gradient_grows_with_the_rows() -> None:
     assert [objective(n, 2).rounding for n in (30, 300)] == [240.0 * EPS, 2400.0 * EPS]
 
 
-@pytest.mark.parametrize(("sums", "slices"), [(0.0, 4), (399.0, 4), (401.0, 2), (1e9, 2)])
+@pytest.mark.parametrize(("sums", "slices"), [(0.0, 4), (199.0, 4), (201.0, 2), (1e9, 2)])
 def test_a_table_is_read_in_few_slices_where_sums_are_large(sums: float, slices: int) -> None:
-    """Four sums may take a fifth of the memory of 1,000 rows of a number; else there are two."""
+    """Four sums may take a tenth of the memory of 1,000 rows of a number; else there are two."""
     rows = SplitRows((ColumnRows((np.zeros(1000),), 1000),))
     source = MemorySource(rows, np.zeros(1000, dtype=np.int32), 2, slice_rows=125)
     assert len(in_few_slices(source, sums).slices()) == slices

@@ -456,7 +456,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "certificate_margin": (gap_distance, {0: [close_to(0.22360680), close_to(0.5)]}),
     "class_products": (eliminates_classes, {1499: True, 1501: False}),
     "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
-    "table_steps": (gradients_of_table, {0: 2}),
+    "table_steps": (gradients_of_table, {0: 3}),
     "table_room": (slices_by_room, {0.024: 4, 0.026: 2}),
     "table_slice_rows": (
         lambda n: len(table_objective(int(n), 3)._hessian_source.slices()),

@@ -211,7 +211,7 @@ def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int])
 
     >>> found = read_csv_text(b"1,0.5,a\n2,,b\n", ",", [WHOLE, DECIMAL, TEXT])
     >>> found is None or (found[0].values.tolist(), found[1].valid.tolist(), found[2].values.codes.tolist())
-    ([1, 2], [1, 0], [0, 1])
+    ([1, 2], [True, False], [0, 1])
     """
     native = kernels()
     if native is None or b'"' in text:

@@ -31,7 +31,7 @@ def inverse_bound(
     The Hessian there, or of two classes the preconditioner, knows all that is needed.
     """
     C, P = objective.shape
-    if objective.penalty is None or objective.penalty.Q.ndim == 2:
+    if objective.penalty is None or objective.penalty.Q.ndim == 2 or P == 1:
         return None
     prior = objective.penalty.diagonal(C)[:, 1:].ravel()
     columns = np.zeros((C, C, P))
