@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
