@@ -37,13 +37,13 @@ EDGES: list[Row] = [
     ({"n_columns": 39}, "n_rows", 1250, 1251, "Newton 1,250", "L-BFGS 1,251"),
     ({"n_columns": 3000}, "n_rows", 3333, 3334, "L-BFGS 3,333", "truncated Newton 3,334"),
     ({"n_columns": 350}, "n_rows", 10_000, 10_001, "L-BFGS 10,000", "L-BFGS 1,404 → mixed-precision refinement 10,001"),
-    # Few rows of many columns are combined: up to 400, with two columns for each row, and 10 million products.
+    # Few rows of many columns are combined: up to 400, with four columns for each row, and 10 million products.
     ({"n_columns": 30_000}, "n_rows", 400, 401, "Newton in the row space 400", "truncated Newton 401"),
     (
         {"n_rows": 200, "n_classes": 3, "elements": 2e7},
         "n_columns",
-        399,
-        400,
+        799,
+        800,
         "L-BFGS 200",
         "Newton in the row space 200",
     ),

@@ -429,7 +429,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "fused_slice_elements": (lambda n: slice_count(objective(int(n), 99)), {800: 1, 801: 8}),
     "kernel_hessians": (
         lambda n: preconditioners(SimpleNamespace(shape=(1, 100), n_rows=n, penalty=0.0))[0],  # type: ignore[arg-type]
-        {49: 0, 50: 20},
+        {24: 0, 25: 20},
     ),
     "fused_slices": (lambda n: slice_count(objective(int(n), 999)), {255: 1, 256: 8}),
     "rough_weights": (is_rough, {7: False, 8: True}),

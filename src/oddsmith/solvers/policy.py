@@ -101,9 +101,10 @@ class Policy:
     stalled_newton_products: float = 1.5e7
     """Products of a Hessian up to which Newton's method takes over where L-BFGS stalls (300 × 100, correlated)."""
     row_space_weights: int = 400
-    row_space_columns: float = 2.0
+    row_space_columns: float = 4.0
     """Rows, times the contrasts of classes, up to which a fit with a prior is solved over combinations of the rows, and
-    columns for each row from which (100 × 2,000: 530 → 6 ms)."""
+    columns for each row from which (100 × 2,000: 530 → 6 ms; 300 × 1,000 takes 11.1 ms so and 4.6 ms by columns,
+    correlated 11.7 and 12.5 ms)."""
     row_space_margin: float = 1e-4
     """Part of the tolerance to which a search over combinations of the rows goes on (with 1, weights of 250 × 500 have
     six digits; 300 × 1,000, correlated, by L-BFGS instead of Newton's method: 28.9 → 13.1 ms of CPU time)."""
