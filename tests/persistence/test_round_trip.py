@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +18,11 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.preprocessing import StandardScaler
 from tests.persistence.zoo import answers, mixed_naive_bayes, models, random_model, same
+from tests.traces import under
 
 import oddsmith
 from oddsmith import LogisticRegression, NaiveBayes, Polynomial, RecalibratedClassifier, recalibrate
+from oddsmith.bordered import SparseBorder
 from oddsmith.design.basis import BASES, Basis
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError
@@ -28,6 +31,7 @@ from oddsmith.models import MODELS
 from oddsmith.models.base import Classifier
 from oddsmith.persistence import decode, describe, encode, register
 from oddsmith.persistence.file import pack, read, write
+from oddsmith.solvers.table_newton import TableNewton
 from oddsmith.testing import all_models
 
 COUNT, SEED = 110, 11
@@ -117,6 +121,24 @@ def test_posterior_of_a_maximum_likelihood_fit_is_saved_whatever_its_solver(tmp_
     LogisticRegression(solver="truncated-newton").fit(X, y).save(tmp_path / "m.odds")
     del y
     assert oddsmith.load(tmp_path / "m.odds").posterior_.covariance.shape == (3, 3)
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
+@pytest.mark.parametrize(("prior", "levels"), [(None, 2600), (1.0, 220)])
+def test_a_long_table_with_a_factor_eliminated_is_saved(prior: float | None, levels: int, tmp_path: Path) -> None:
+    """Its plan has a solver of its own, and its Hessian may be sparse beside the factor eliminated."""
+    rng, N = np.random.default_rng(0), 80_000
+    codes, few = rng.integers(0, levels, N), rng.integers(0, 4, N)
+    table = pd.DataFrame({"x": rng.normal(size=N), "a": pd.Categorical(codes), "b": pd.Categorical(few)})
+    y = rng.random(N) < 0.4 + 0.2 * (codes % 2)
+    model = under({"one_thread_elements": 1000.0}, lambda: LogisticRegression(prior=prior).fit(table, y))
+    assert isinstance(model.plan_.solver, TableNewton)
+    model.save(tmp_path / "m.odds")
+    loaded = oddsmith.load(tmp_path / "m.odds")
+    assert loaded.plan_ == model.plan_ and same(loaded.predict_proba(table[:9]), model.predict_proba(table[:9]))
+    if prior is None:
+        assert isinstance(model._learned.bordered.B, SparseBorder)
+        assert same(loaded.summary().std_error, model.summary().std_error)
 
 
 def test_saving_forms_no_hessian_although_the_rows_of_the_fit_are_there(tmp_path: Path) -> None:

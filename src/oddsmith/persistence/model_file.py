@@ -59,6 +59,7 @@ from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
 from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax
 from oddsmith.solvers.plan import Plan, Stage
+from oddsmith.solvers.table_newton import TableNewton
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import CurvatureParams, FeaturesParams, MomentsParams
 from oddsmith.statistics.curvature import LossesParams
@@ -68,7 +69,7 @@ from oddsmith.statistics.scores import LeverageParams
 
 RECORDS = (
     *(Certificate, Trace, Plan, Stage, Selection, Separation),
-    *(DeviceQuasiNewton, DeviceSoftmax),
+    *(DeviceQuasiNewton, DeviceSoftmax, TableNewton),
     *(
         Expansion,
         Coordinates,
