@@ -163,7 +163,7 @@ class BorderedDiagonal:
         return replace(self, B=self.B * 1.0).rescaled(unit)
 
     def rescaled(self, unit: Array) -> BorderedDiagonal:
-        """As `scaled`, with the block between scaled where it is: nobody else may hold it."""
+        """As `scaled`, where it is: nobody else may hold the blocks."""
         r, e = self.rest(unit), unit[self.start : self.stop]
         if isinstance(self.B, SparseBorder):
             self.B.divide(r, e)
@@ -172,19 +172,20 @@ class BorderedDiagonal:
                 self.B[:, j] /= r[j]
             if (e != 1.0).any():
                 np.divide(self.B, e[:, None], out=self.B)
-        floor = self.floor / float(e.max(initial=1.0)) ** 2
-        return replace(self, A=self.A / np.outer(r, r), d=self.d / e**2, floor=floor)
+        A, floor = self.A / np.outer(r, r), self.floor / float(e.max(initial=1.0)) ** 2
+        return replace(self, A=A, d=self.d / e**2 if (e != 1.0).any() else self.d, floor=floor)
 
     def plus_diagonal(self, q: Array) -> BorderedDiagonal:
-        """Return ``H + diag(q)``, of a positive semidefinite H."""
+        """Return ``H + diag(q)``, of a positive semidefinite H; its diagonal is added to where it is."""
         levels = q[self.start : self.stop]
         floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
-        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
+        np.add(self.d, levels, out=self.d)
+        return replace(self, A=self.A + np.diag(self.rest(q)), floor=floor)
 
     def fix(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
         """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal.
 
-        The block between is cleared where it is: nobody else may hold it.
+        This is done where it is: nobody else may hold the blocks.
         """
         r, e = self.rest(fixed), fixed[self.start : self.stop]
         A = np.where(r | r[:, None], 0.0, self.A)
@@ -194,7 +195,8 @@ class BorderedDiagonal:
         else:
             self.B[:, r] = 0.0
             self.B[e] = 0.0
-        return replace(self, A=A, d=np.where(e, diagonal, self.d), floor=min(self.floor, diagonal))
+        self.d[e] = diagonal
+        return replace(self, A=A, floor=min(self.floor, diagonal))
 
     def toarray(self) -> Array:
         """Return the whole matrix."""
@@ -241,10 +243,9 @@ class BorderedDiagonal:
         With ``tol``, a row of the rest is left out if less than that share of its diagonal remains.
         """
         there = self.d > 0.0
-        root = np.where(there, np.sqrt(np.where(there, self.d, 1.0)), np.inf)[:, None]
         S = self.A.copy()
         for rows in self._chunks():
-            Y = self.B[rows] / root[rows]
+            Y = self.B[rows] / np.sqrt(np.where(there[rows], self.d[rows], np.inf))[:, None]
             S -= Y.T @ Y
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0
@@ -277,7 +278,7 @@ class BorderedFactor:
 
     @cached_property
     def _d(self) -> Array:
-        return np.where(self.there, self.H.d, np.inf)
+        return self.H.d if self.there.all() else np.where(self.there, self.H.d, np.inf)
 
     @cached_property
     def kept(self) -> npt.NDArray[np.bool_]:
@@ -291,13 +292,21 @@ class BorderedFactor:
 
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
-        H, e = self.H, b[self.H.start : self.H.stop]
-        y = self.schur.solve(H.rest(b) - H.transposed_product((e.T / self._d).T))
-        return H.join(y, ((e - H.B @ y).T / self._d).T)
+        H, x, levels = self.H, b.astype(np.float64), slice(self.H.start, self.H.stop)
+        e = x[levels]
+        np.divide(e.T, self._d, out=e.T)
+        y = self.schur.solve(H.rest(b) - H.transposed_product(e))
+        np.subtract(b[levels], H.B @ y, out=e)
+        np.divide(e.T, self._d, out=e.T)
+        x[: H.start], x[H.stop :] = y[: H.start], y[H.start :]
+        return x
 
     def norm(self, b: Array) -> float:
-        """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
-        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
+        """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows: of ``bᵀ D⁻¹ b`` and what is left for the Schur complement."""
+        e = b[self.H.start : self.H.stop]
+        own = e / self._d
+        r = self.H.rest(b) - self.H.transposed_product(own)
+        return float(np.sqrt(max(float(own @ e) + float(r @ self.schur.solve(r)), 0.0)))
 
     def log_det(self) -> float:
         """Return ``log det H`` over the kept rows."""
@@ -321,7 +330,7 @@ class BorderedFactor:
         With f = e + G r, ``xᵀHx = fᵀDf + rᵀSr`` and ``‖x‖² ≤ 2 ‖f‖² + (1 + 2 ‖G‖²) ‖r‖²``. With a floor q, it is also
         at least any mean of ``q ‖e‖²`` and ``rᵀSr``.
         """
-        smallest = float(self.H.d[self.there].min(initial=np.inf))
+        smallest = float(self.H.d.min(initial=np.inf, where=self.there))
         left = self.schur.smallest_eigenvalue if self.schur.kept.any() else np.inf
         rounding = 4.0 * EPS * float(self.H.A.diagonal().max(initial=0.0)) * len(self.H.A)
         left, q = max(left - rounding, 0.0), self.H.floor - rounding

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import eq
 from typing import Any
 
 import narwhals as nw
@@ -23,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from oddsmith.cached_property import cached_property
 from oddsmith.design import inputs
 from oddsmith.design.input_errors import unreadable
 from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
@@ -55,30 +55,33 @@ class TextLevels(Sequence[Any]):
     """Many distinct strings in an Arrow array: a sequence that creates Python objects on access.
 
     >>> levels = TextLevels(pa.array(["b", "a"]))
-    >>> len(levels), levels[1], levels == ("b", "a")
-    (2, 'a', True)
+    >>> len(levels), levels[1], levels[-1:], levels == ("b", "a")
+    (2, 'a', ('a',), True)
     """
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
 
-    @cached_property
-    def _texts(self) -> tuple[str, ...]:
-        return tuple(self.array.to_pylist())
-
     def __len__(self) -> int:
         return len(self.array)
 
     def __getitem__(self, i: Any) -> Any:
-        return self._texts[i]
+        return tuple(self.array[i].to_pylist()) if isinstance(i, slice) else self.array[int(i)].as_py()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
+        for start in range(0, len(self.array), MANY_TEXTS):  # some at a time, to save memory
+            yield from self.array.slice(start, MANY_TEXTS).to_pylist()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._texts == tuple(other)
+        if isinstance(other, TextLevels) and other.array.type == self.array.type:
+            return bool(self.array.equals(other.array))
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 @dataclass(frozen=True)
@@ -256,9 +259,20 @@ def code(array: pa.Array) -> Coded:
 
 def _are_unique(texts: pa.Array) -> bool:
     """Whether no text occurs twice; the kernel's memory serves others afterwards, unlike that of Arrow."""
+    if are_sorted(texts):
+        return True
     plain = is_.is_string(texts.type) or is_.is_large_string(texts.type)
     found = encode_texts(text_buffers(texts)) if plain else None
     return len(texts.dictionary_encode().dictionary if found is None else found.ends) == len(texts)
+
+
+def are_sorted(texts: pa.Array) -> bool:
+    """Whether each text comes after the one before in the order of their bytes, which is that of Python's strings.
+
+    >>> are_sorted(pa.array(["a", "b", "π"])), are_sorted(pa.array(["a", "a"]))
+    (True, False)
+    """
+    return bool(pc.all(pc.less(texts[:-1], texts[1:])).as_py() is not False)
 
 
 def text_buffers(array: pa.Array) -> TextBuffers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from oddsmith.cached_property import cached_property
 from oddsmith.design.formula import Formula
-from oddsmith.design.frame import KIND_WORDS, Coded, Frame, TextLevels
+from oddsmith.design.frame import KIND_WORDS, MANY_TEXTS, Coded, Frame, TextLevels, are_sorted
 from oddsmith.design.inputs import take_rows
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
@@ -46,7 +46,7 @@ class ColumnSummary:
     """
 
     kind: str
-    levels: tuple[Any, ...] = ()
+    levels: Sequence[Any] = ()
     weight: Array = field(default_factory=lambda: np.zeros(0))
     declared: tuple[Any, ...] | None = None
     observed: float = 0.0
@@ -60,16 +60,21 @@ class ColumnSummary:
             return self
         there = self.pruned().texts
         assert there is not None
-        levels, weight = there["level"].to_pylist(), there["weight"].to_numpy()
-        order = sorted(range(len(levels)), key=levels.__getitem__)
-        ordered = tuple(levels[i] for i in order)
-        return replace(self, levels=ordered, weight=np.asarray(weight[order], dtype=np.float64), texts=None)
+        levels, weight = _one_chunk(there["level"]), there["weight"].to_numpy()
+        if are_sorted(levels):
+            levels = pa.concat_arrays([levels, levels[:0]])  # a copy: a model holds no part of its data
+        else:
+            order = pc.sort_indices(levels)
+            levels, weight = levels.take(order), weight[order.to_numpy()]
+        ordered: Sequence[Any] = TextLevels(levels) if len(levels) >= MANY_TEXTS else tuple(levels.to_pylist())
+        return replace(self, levels=ordered, weight=np.asarray(weight, dtype=np.float64), texts=None)
 
     def pruned(self) -> ColumnSummary:
         """Return the summary without levels that a dictionary has and no row."""
         if self.texts is None:
             return self
-        return replace(self, texts=self.texts.filter(pc.greater(self.texts["weight"], 0.0)))
+        there = self.texts["weight"].to_numpy() > 0.0
+        return self if there.all() else replace(self, texts=self.texts.filter(pa.array(there)))
 
     def _counted(self) -> pa.Table | None:
         """The levels as an Arrow table, if they are texts without an order of their own."""
@@ -186,7 +191,7 @@ class Category:
 
     name: str
     kind: str
-    levels: tuple[Any, ...]
+    levels: Sequence[Any]
     reference: int = 0
 
     def columns(self, *, full: bool) -> list[int]:
@@ -208,13 +213,18 @@ class Category:
     @cached_property
     def _texts(self) -> pa.Array | None:
         """The levels as an Arrow array, None unless all are texts."""
+        if isinstance(self.levels, TextLevels):
+            return self.levels.array.cast(pa.large_string())
         levels = self.levels[:-1] if self.has_missing else self.levels
         return pa.array(levels, pa.large_string()) if all(type(level) is str for level in levels) else None
 
     def table(self, coded: Coded) -> Indices:
         """Return which of `levels` each of the column's levels is (−1: unknown), that of missing values last."""
-        if isinstance(coded.levels, TextLevels) and self._texts is not None:
-            return self._text_table(coded.levels)
+        if isinstance(coded.levels, TextLevels):
+            if self.levels == coded.levels:
+                return np.append(np.arange(len(self.levels), dtype=np.int32), np.int32(-1))
+            if self._texts is not None:
+                return self._text_table(coded.levels)
         place = {level: i for i, level in enumerate(self.levels)}
         return np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
 
@@ -298,6 +308,11 @@ class LevelNames(Sequence[str]):
         j = range(len(self))[i]
         level = self.category.levels[j + (not self.full and j >= self.category.reference)]
         return f"{self.category.name}[{MISSING if level is None else level}]"
+
+    def __iter__(self) -> Iterator[str]:
+        for j, level in enumerate(self.category.levels):
+            if self.full or j != self.category.reference:
+                yield f"{self.category.name}[{MISSING if level is None else level}]"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LevelNames | tuple) and tuple(self) == tuple(other)

@@ -70,6 +70,13 @@ def has_cells(block: Block, at: CurvatureParams) -> bool:
     return kernels is not None and isinstance(block.Phi, SplitRows) and at.link is None and at.eliminated is not None
 
 
+def level_sums(block: Block, at: CurvatureParams, ranges: int) -> table.LevelSums:
+    """Return sums by levels of the factor eliminated, over rows that `has_cells`."""
+    kernels = _kernels(block, at)
+    assert kernels is not None
+    return table.LevelSums.of(kernels, block, at, ranges)
+
+
 def find_cells(block: Block, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
     """Return the words of the cells that occur in a block, for the factor of some ``columns``."""
     return _table_kernel(block).find_cells(columns)

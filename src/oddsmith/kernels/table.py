@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +85,11 @@ class Layout:
         return layout
 
     def weights(self, w: Array, b: float) -> Array:
-        """Return weights of the columns as the kernel takes them."""
+        """Return weights of the columns as the kernel takes them: as they are, if they lie in memory like that."""
+        whole = w.base
+        if isinstance(whole, np.ndarray) and whole.shape == (self.size + 1,) and whole.flags.c_contiguous:
+            if whole.dtype == w.dtype and whole[1:].ctypes.data == w.ctypes.data and whole[0] == b and not whole[-1]:
+                return whole
         return np.concatenate([[b], w, [0.0]])
 
     def zeros(self) -> Array:
@@ -144,16 +149,15 @@ class TableKernel:
         """Return ``Σ r (1, z)``, C × P."""
         return np.stack([self.sums_of(r)[0] for r in R.T])
 
-    def sums_of(self, r: Array, *, squares: bool = False) -> tuple[Array, Array]:
-        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``."""
+    def sums_of(self, r: Array | None, *, squares: bool = False) -> tuple[Array, Array]:
+        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``; without ``r``, of the curvatures at zero weights."""
         g, q = self.layout.zeros(), self.layout.zeros() if squares else None
-        self.run(GIVEN, rows=np.ascontiguousarray(r), g=g, squares=q)
+        self.run(GIVEN, rows=None if r is None else np.ascontiguousarray(r), g=g, squares=q)
         return g[:-1], (g if q is None else q)[:-1]
 
     def longest(self, inverse: Array) -> float:
         """Return ``max_n Σ_j inverse_j z_nj²``."""
-        rows = np.zeros(self.layout.problem.n)
-        return float(self.run(GIVEN, rows=rows, inverse=self.layout.weights(inverse, 0.0)).max_norm2)
+        return float(self.run(GIVEN, inverse=self.layout.weights(inverse, 0.0)).max_norm2)
 
     def hessian(self, h: Array, eliminated: tuple[int, int] | None = None) -> Array | BorderedDiagonal:
         """Return ``Σ h (1, z)(1, z)ᵀ``."""
@@ -218,8 +222,13 @@ class HessianRoom:
     cells: Cells | None = None
 
     @classmethod
-    def of(cls, layout: Layout, columns: tuple[int, int] | None, cells: Cells | None = None) -> HessianRoom:
-        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated."""
+    def of(
+        cls, layout: Layout, columns: tuple[int, int] | None, cells: Cells | None = None, spare: int = 1
+    ) -> HessianRoom:
+        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated.
+
+        ``spare`` sums take what is in no cell.
+        """
         levels = 0 if columns is None else columns[1] - columns[0]
         size = layout.size + 1 - levels
         A = np.zeros((size, size))
@@ -230,7 +239,7 @@ class HessianRoom:
         values = layout.arrays[0][2][layout.ranges.index(columns)]
         N = np.zeros((levels + 1) * (1 + len(layout.columns)) + 8)  # the kernel adds whole vectors
         D = None if values is None else np.zeros(levels + 1)
-        return cls(layout=layout, eliminated=columns, A=A, D=D, N=N, C=np.zeros(cells.count + 1), cells=cells)
+        return cls(layout=layout, eliminated=columns, A=A, D=D, N=N, C=np.zeros(cells.count + spare), cells=cells)
 
     def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
         """Return the fields of a problem."""
@@ -262,12 +271,61 @@ class HessianRoom:
         B = SparseBorder(
             numbers=numbers,
             places=places,
-            data=self.C[:-1],
+            data=self.C[: self.cells.count],
             indices=self.cells.indices,
             indptr=self.cells.indptr,
             columns=len(A),
         )
         return BorderedDiagonal(A=A, B=B, d=d, start=1 + first)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LevelSums:
+    """The sums of two classes, over the rows of some levels of the factor eliminated at a time.
+
+    The sums of the levels, ``g`` and those in ``room``, are shared: no two ranges of levels write to the same ones.
+    """
+
+    table: TableKernel
+    at: CurvatureParams
+    g: Array
+    room: HessianRoom | None
+
+    @classmethod
+    def of(cls, kernels: Kernels, block: Block, at: CurvatureParams, ranges: int) -> LevelSums:
+        """Return sums of zero, for so many ``ranges``."""
+        layout = Layout.of(block)
+        room = HessianRoom.of(layout, at.eliminated, at.cells, ranges) if at.order >= 2 else None
+        return cls(table=TableKernel(kernels, layout, at.center), at=at, g=layout.zeros(), room=room)
+
+    def add(self, k: int, first: int, end: int, h: Array | None) -> tuple[float, Array, Array | None, float]:
+        """Sum over the rows of the levels ``first`` … ``end`` − 1, range k; the last one is that of no column.
+
+        Return the value, the sums of all other columns, their part of the Hessian, and the longest row; ``h`` takes the
+        curvatures.
+        """
+        at, layout = self.at, self.table.layout
+        assert at.eliminated is not None
+        size = layout.size + 1 - (at.eliminated[1] - at.eliminated[0])
+        A, g = None if self.room is None else np.zeros((size, size)), np.zeros(size)
+        fields = layout.eliminating(at.eliminated) if self.room is None else self.room.fields()
+        fields |= {"A": A, "size": size, "spare": k, "first_level": first, "end_level": end, "level_g": self.g}
+        inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
+        w = layout.weights(at.W[0], float(at.b[0]))
+        done = self.table.run(LOGISTIC, w=w, inverse=inverse, rows=h, g=g, **fields)
+        return done.value, g[:-1], A, done.max_norm2
+
+    def total(self, parts: Iterable[tuple[float, Array, Array | None, float]]) -> Sums:
+        """Return the sums of all ranges, in order."""
+        assert self.at.eliminated is not None
+        value, longest, (first, last) = 0.0, 0.0, self.at.eliminated
+        for part, g, A, norm in parts:
+            value, longest = value + part, max(longest, norm)
+            self.g[: 1 + first] += g[: 1 + first]
+            self.g[1 + last : -1] += g[1 + first :]
+            if self.room is not None and A is not None:
+                np.add(self.room.A, A, out=self.room.A)
+        return value, self.g[None, :-1], None if self.room is None else self.room.result(), longest
 
 
 def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -320,13 +378,10 @@ def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Ar
 def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> tuple[Array, Array]:
     """As `reference.curvature_diagonal`."""
     table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
-    if C == 1 and h is not None:
-        cross, diagonal = table.sums_of(h, squares=True)
-        return diagonal[None], cross[None]
     if C == 1 and at.link is None:
-        flat = not (at.W.any() or at.b.any() or block.offset is not None)  # then every row has the curvature 1/4
-        h = _weighted(np.full(block.n_rows, 0.25), block.s) if flat else table.curvatures(at)
-        return curvature_diagonal(kernels, block, at, h)
+        flat = h is None and not (at.W.any() or at.b.any() or block.offset is not None)
+        cross, diagonal = table.sums_of(table.curvatures(at) if h is None and not flat else h, squares=True)
+        return diagonal[None], cross[None]
     losses = _losses(table, block, at)
     sums = [table.sums_of(_weighted(losses.curvature(k, k), block.s), squares=True) for k in range(C)]
     return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])

@@ -200,7 +200,9 @@ def _table_coordinates(
     if binary and isinstance(source, MemorySource):
         rows, form = _numbers_alone(source.X)
         mean, spread = _spread(*_table_moments(engine, replace(source, X=rows), form), centred)
-        return Coordinates(center=_among(~factors, mean, 0.0), scale=_among(~factors, spread, 1.0), contrast=contrast)
+        center, scale = np.zeros(M), np.ones(1 + M)[1:]  # after that of the intercept
+        center[~factors], scale[~factors] = mean, spread
+        return Coordinates(center=center, scale=scale, contrast=contrast)
     center, scale = _spread(*_table_moments(engine, source, form), centred)
     center[factors] = 0.0
     if binary:
@@ -212,13 +214,6 @@ def _numbers_alone(rows: SplitRows) -> tuple[SplitRows, TableForm]:
     """Return the rows without their factors."""
     numbers = SplitRows(tuple(part for part in rows.parts if not isinstance(part, CodeRows)))
     return numbers, numbers.form
-
-
-def _among(inside: npt.NDArray[np.bool_], values: Array, others: float) -> Array:
-    """Return values in the places ``inside``, and ``others`` in all others."""
-    all_ = np.full(len(inside), others)
-    all_[inside] = values
-    return all_
 
 
 def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[Array, Array]:

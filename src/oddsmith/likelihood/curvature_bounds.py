@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,6 +114,8 @@ def activation_change(objective: FoldObjective, step: Array, bound: float) -> fl
         return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
 
     threads = objective.threads or available_cores()
+    if isinstance(source, MemorySource) and source.form is not None:
+        source = replace(source, slice_rows=policy.POLICY.activation_rows)  # to hold few activations at a time
     widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
     rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(objective.center)).max(initial=0.0)))  # it is taken off last
     return min(bound, widest + rounding) if np.isfinite(widest) else bound

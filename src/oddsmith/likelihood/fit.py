@@ -79,7 +79,7 @@ def make_objective(
     """
     M = problem.M
     contrast = _contrast(problem)
-    penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, np.zeros(M + 1))
+    penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, _nothing(M + 1))
     covers_intercept = penalty is not None and _covers_intercept(penalty, M)
     if coordinates is None:
         # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
@@ -185,8 +185,13 @@ def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
             f"(fit_intercept=False). Give the {M} weights of the columns."
         )
     if not symmetric:
-        return penalty, np.zeros(M + 1)
+        return penalty, _nothing(M + 1)
     return replace(penalty, mean=contrast.T @ penalty.mean), penalty.mean.mean(axis=0)
+
+
+def _nothing(size: int) -> Array:
+    """Return zeros that take no memory, not to be written to."""
+    return np.broadcast_to(0.0, size)
 
 
 def _covers_intercept(penalty: Quadratic, M: int) -> bool:
@@ -267,20 +272,20 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     5. Return weights in the user's units, with their certificate.
     """
     objective, coordinates, common = make_objective(problem, eliminate=True)  # 1
-    x = inside_domain(problem, objective, coordinates, start_weights(problem, objective))
+    x = [inside_domain(problem, objective, coordinates, start_weights(problem, objective))]
     chosen = make_plan(problem, coordinates, objective.eliminated)  # 2
     solver, flat = chosen.solver, problem.prior is None
     truncated = isinstance(solver, TruncatedNewton)
     if flat and objective.eliminated is not None:  # 3
-        objective = independent_levels(objective, x)
+        objective = independent_levels(objective, x[0])
     elif flat and objective.size <= policy.POLICY.largest_hessian:
         sample_rows = (solver.drawn or 0) if isinstance(solver, SubsampledQuasiNewton) else None
-        objective = independent_columns(objective, x, sample_rows)
-    x = _start_point(problem, objective, coordinates, x)
+        objective = independent_columns(objective, x[0], sample_rows)
+    x = [_start_point(problem, objective, coordinates, x.pop())]
     if truncated and problem.K == 2 and isinstance(problem.source, MemorySource) and problem.link is None:
         objective = objective.with_row_curvature()
     with _memory_of(problem):
-        result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
+        result = solver.minimise(objective, x.pop(), tol=problem.tol, max_iter=problem.max_iter)  # 4, the start let go
     if not isfinite(result.final.value):
         raise InvalidInputError(
             f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "

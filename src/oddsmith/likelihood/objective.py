@@ -47,13 +47,15 @@ S = TypeVar("S", bound=Statistic)
 class ObjectiveState:
     """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
 
-    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero.
+    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero, ``level_ranges`` which of
+    its levels are summed at a time.
     """
 
     passes: int = 0
     last: ObjectiveValue | None = None
     max_row_norm2: float | None = None
     cells: Cells | None = None
+    level_ranges: list[tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,7 +158,12 @@ class FoldObjective:
     @cached_property
     def _unit(self) -> Array | None:
         """The scale of a whole row of weights, or None where all is in unit scale already."""
-        return None if (self.scale == 1.0).all() else np.concatenate([[1.0], self.scale])
+        if (self.scale == 1.0).all():
+            return None
+        whole = self.scale.base  # a table's scales lie after that of the intercept
+        if isinstance(whole, np.ndarray) and whole.shape == (len(self.scale) + 1,) and whole[0] == 1.0:
+            return whole
+        return np.concatenate([[1.0], self.scale])
 
     @cached_property
     def _unit_products(self) -> Array:
@@ -196,9 +203,15 @@ class FoldObjective:
 
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        X = self.fixed(x)
-        X = self.T @ X if len(X) > 1 else X
-        W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
+        if self.shape[0] > 1:
+            X = self.T @ self.fixed(x)
+        else:  # one array, as the kernel of tables reads it
+            X = np.append(x, 0.0)[None, :-1]
+            if not self.all_free:
+                X[~self.free] = 0.0
+        W = X[:, 1:]
+        if self._unit is not None:
+            W /= self.scale
         return W if self.whitening is None else W @ self.whitening.T, X[:, 0].copy()
 
     def evaluate(self, w: Array, order: int = 1, *, expected: bool = False) -> ObjectiveValue:
@@ -219,13 +232,14 @@ class FoldObjective:
         if self.penalty is not None:
             X = w.reshape(self.shape)
             loss, slope = self.penalty.at(X)
-            value, g, rounding = value + loss, g + slope, self.penalty.rounding(X)
+            value, rounding = value + loss, self.penalty.rounding(X)
+            g += slope
             if isinstance(H, BorderedDiagonal):
                 H = H.plus_diagonal(self.penalty.diagonal(1)[0])
             elif H is not None:
                 self.penalty.add_to(H, *self.shape)
         if not self.all_free:
-            g = np.where(self.free, g, 0.0)
+            g[~self.free] = 0.0
             if isinstance(H, BorderedDiagonal):
                 H = H.fix(~self.free[0], max(1.0, self.weight))
             elif H is not None:
@@ -260,7 +274,7 @@ class FoldObjective:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
         at = self._at(w, order, inverse, expected=expected)
-        sums = self._sums_by_cells(at) if order >= 2 and self._has_cells else self.fold(Curvature, at)
+        sums = self.fold(Curvature, at) if self.eliminated is None else self._table_sums(at)
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data read {sums.rows} rows, but the first one {self.source.n_present}: the data "
@@ -285,10 +299,10 @@ class FoldObjective:
 
         return has_cells(self)
 
-    def _sums_by_cells(self, at: CurvatureParams) -> Curvature:
-        from oddsmith.likelihood.table_sums import sums_by_cells
+    def _table_sums(self, at: CurvatureParams) -> Curvature:
+        from oddsmith.likelihood.table_sums import table_sums
 
-        return sums_by_cells(self, at)
+        return table_sums(self, at)
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -483,10 +497,14 @@ class FoldObjective:
         )
 
     def _to_solver(self, G: Array) -> Array:
+        """Return sums of the kernels in solver coordinates, in their own place if possible: nobody else holds them."""
         G = self.T.T @ G if len(G) > 1 else G
         if self.whitening is not None:
             G = np.column_stack([G[:, 0], G[:, 1:] @ self.whitening])
-        return G if self._unit is None else G / self._unit
+        G = G if G.flags.writeable else G.copy()
+        if self._unit is not None:
+            G /= self._unit
+        return G
 
     def _hessian(self, H: Array | BorderedDiagonal | None) -> Array | BorderedDiagonal | None:
         """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""

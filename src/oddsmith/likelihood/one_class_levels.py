@@ -7,11 +7,13 @@ estimates from the other rows. Without these rows, further levels may be of one 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import MemorySource
+from oddsmith.kernels.texts import count_codes
 from oddsmith.likelihood.coordinates import independent_columns, independent_levels
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
@@ -66,7 +68,7 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
     left = np.ones(source.n_rows, dtype=bool) if source.s is None else source.s > 0
     rounds = []
     while True:
-        found, gone = np.zeros(1 + source.shape.M), np.zeros_like(left)
+        found, perfect = np.zeros(1 + source.shape.M), []
         for factor, (a, b) in factors:
             towards = _towards(factor, source.t, left)
             if towards.any():
@@ -76,16 +78,29 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
                     found[1 + a : 1 + b] -= sign
                 elif sign:
                     towards[factor.entries < 0] = 0.0
-                gone |= left & np.roll(towards != 0.0, -1)[factor.codes]  # code −1 comes last
-        if not gone.any():
+                perfect.append((factor.codes, np.roll(towards != 0.0, -1)))  # code −1 comes last
+        if not _leave_out(perfect, left):
             break
         rounds.append(found)
-        left &= ~gone
     if not rounds:
         return None
     # What a round before has ordered, later ones must not undo.
     growth = [(1.0 + len(factors)) ** (len(rounds) - 1 - k) for k in range(len(rounds))]
     return OneClassLevels(left, np.sum([g * d for g, d in zip(growth, rounds, strict=True)], axis=0))
+
+
+def _leave_out(perfect: list[tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]], left: npt.NDArray[np.bool_]) -> bool:
+    """Take the rows of some levels of each factor, by code, out of those that are ``left``; return if there are any."""
+    any_left = False
+    for start in range(0, len(left), CHUNK_ROWS):
+        part = slice(start, start + CHUNK_ROWS)
+        gone = np.zeros(len(left[part]), dtype=bool)
+        for codes, levels in perfect:
+            gone |= levels[codes[part]]
+        gone &= left[part]
+        any_left = any_left or bool(gone.any())
+        left[part] ^= gone
+    return any_left
 
 
 def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
@@ -128,9 +143,8 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
     rows, ones = np.zeros((2, factor.levels + 1), dtype=np.intp)
     for start in range(0, len(t), CHUNK_ROWS):
         part = slice(start, start + CHUNK_ROWS)
-        codes = factor.codes[part][left[part]].astype(np.intp) + 1
-        rows += np.bincount(codes, minlength=factor.levels + 1)
-        ones += np.bincount(codes[t[part][left[part]] == 1], minlength=factor.levels + 1)
+        rows += count_codes(factor.codes[part][left[part]], factor.levels)
+        ones += count_codes(factor.codes[part][left[part] & (t[part] == 1)], factor.levels)
     nowhere = factor.entries < 0
     nowhere[0] = False
     rows[nowhere], ones[nowhere] = rows[nowhere].sum(), ones[nowhere].sum()
@@ -154,7 +168,7 @@ def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[Likeliho
         towards = find_absent_classes(problem.memory_source, intercept=problem.intercept)
         if not towards.any():
             return None
-        verdict = verdict_of((towards, False), classes, _terms(problem))
+        verdict = verdict_of((towards, False), classes, _terms(problem, towards))
         return _fit_towards_infinity(problem), verdict
     found = find_one_class_levels(problem.memory_source, intercept=problem.intercept)
     if found is None:
@@ -175,7 +189,7 @@ def fit_without_levels(problem: Problem, found: OneClassLevels, classes: Labels)
     fit = fit_likelihood(rest) if weight.min() > 0 else _null_fit(problem)
     further = Separation("none", {})
     if fit.result.diverging:
-        further = find_separation(rest, fit, classes, _terms(problem))
+        further = find_separation(rest, fit, classes, [str(name) for name in problem.names()])
         fit = resume(rest if further.kind == "none" else replace(rest, max_iter=min(rest.max_iter, LAST)), fit)
     fit = _without_hessian(fit)  # which makes room for another
     objective, coordinates, common = make_objective(problem, fit.learned.coordinates, eliminate=True)
@@ -192,13 +206,15 @@ def fit_without_levels(problem: Problem, found: OneClassLevels, classes: Labels)
     learned = fitted_state(problem, objective, coordinates, common, result)
     towards = np.concatenate([part.ravel() for part in coordinates.to_user(direction)[::-1]])
     towards[np.abs(towards) <= NOTHING * np.abs(towards).max()] = 0.0
-    verdict = verdict_of((towards[None], weight.min() <= 0 or further.kind == "complete"), classes, _terms(problem))
+    complete = weight.min() <= 0 or further.kind == "complete"
+    verdict = verdict_of((towards[None], complete), classes, _terms(problem, towards[None]))
     verdict = replace(verdict, infinite={**further.infinite, **verdict.infinite})
     return likelihood_fit(learned, result, fit.certificate, fit.plan, flat=True), verdict
 
 
-def _terms(problem: Problem) -> list[str]:
-    return [str(name) for name in problem.names()]
+def _terms(problem: Problem, direction: Array) -> dict[int, str]:
+    """Return the names of the columns that a direction (K−1 × (1 + columns)) involves."""
+    return problem.names_at(np.flatnonzero(direction[:, 1:].any(axis=0)))
 
 
 def _without_hessian(fit: LikelihoodFit) -> LikelihoodFit:

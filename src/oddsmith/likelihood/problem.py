@@ -17,7 +17,7 @@ from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior, LaplacePrior
-from oddsmith.protocols import Labels
+from oddsmith.protocols import Indices, Labels
 from oddsmith.solvers.base import Solver
 from oddsmith.solvers.facts import Facts, Machine, Storage
 
@@ -28,7 +28,7 @@ class Problem:
 
     ``class_weight`` is the total weight of the rows of each class. ``start`` has weights against class 0 in the user's
     units. ``explain`` raises an error about the data if sums are not finite; ``names`` returns the names of the
-    columns. With ``whitening`` (M′ × M), the columns are linear combinations of the source's. ``jeffreys`` and
+    columns, ``some_names`` those of some. With ``whitening`` (M′ × M), the columns are linear combinations of the source's. ``jeffreys`` and
     ``laplace`` are priors in addition to the Gaussian one; ``levels`` has the columns of each factor.
     """
 
@@ -44,6 +44,7 @@ class Problem:
     start: tuple[Array, Array] | None = None
     explain: Callable[[], None] | None = None
     names: Callable[[], Labels] | Callable[[], list[str]] = list
+    some_names: Callable[[Indices], list[str]] | None = None
     progress: Progress | None = None
     link: Link | None = None
     whitening: Array | None = None
@@ -70,6 +71,13 @@ class Problem:
                 "fit to a table in memory."
             )
         return self.source
+
+    def names_at(self, columns: Indices) -> dict[int, str]:
+        """Return the names of some columns, without making those of all if possible."""
+        if self.some_names is not None:
+            return dict(zip(columns.tolist(), self.some_names(columns), strict=True))
+        names = self.names()
+        return {j: str(names[j]) for j in columns.tolist()}
 
     @property
     def in_parts(self) -> bool:

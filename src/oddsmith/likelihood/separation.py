@@ -166,8 +166,12 @@ def with_alone(
     return replace(found, infinite={term: verdict.infinite[term] for term in ordered})
 
 
-def verdict_of(found: tuple[Array, bool] | None, classes: Labels, terms: list[str]) -> Separation:
+def verdict_of(
+    found: tuple[Array, bool] | None, classes: Labels, terms: Sequence[str] | Mapping[int, str]
+) -> Separation:
     """Return the separation for a separating direction (K−1 × (1 + columns), user units), complete or not, or None.
+
+    ``terms`` has the names of the columns, or of those that separate.
 
     >>> verdict_of((np.array([[0.0, -2.0]]), True), np.array(["no", "yes"]), ["x"]).infinite
     {'x': -1}
@@ -177,9 +181,9 @@ def verdict_of(found: tuple[Array, bool] | None, classes: Labels, terms: list[st
     direction, complete = found
     infinite: dict[Any, int] = {}
     for label, d in zip(classes.tolist()[1:], direction, strict=True):
-        for term, value in zip(["(intercept)", *terms], d, strict=True):
-            if value != 0.0:
-                infinite[term if len(classes) == 2 else (label, term)] = 1 if value > 0 else -1
+        for j in np.flatnonzero(d).tolist():
+            term = terms[j - 1] if j else "(intercept)"
+            infinite[term if len(classes) == 2 else (label, term)] = 1 if d[j] > 0 else -1
     return Separation("complete" if complete else "quasi", infinite)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
-from oddsmith.kernels.curvature import count_cells, find_cells
+from oddsmith.kernels.curvature import count_cells, find_cells, level_sums
 from oddsmith.kernels.curvature import has_cells as cells_are_read
 from oddsmith.kernels.table import Cells
 from oddsmith.kernels.texts import count_codes
@@ -50,7 +50,7 @@ def in_few_slices(source: MemorySource, sums: float) -> MemorySource:
 
 def for_gradients(source: MemorySource, sums: float) -> MemorySource:
     """Return the rows of a table in so few slices that their gradients (so many bytes each) take little memory."""
-    few = max(policy.POLICY.small_slices, int(0.5 * _room(source) / sums))
+    few = max(2, int(0.25 * _room(source) / sums))
     return in_slices(source, few) if len(source.slices()) > few else source
 
 
@@ -60,21 +60,62 @@ def _room(source: MemorySource) -> float:
     return policy.POLICY.table_room * source.n_rows * source.form.row_bytes
 
 
-class CellSums(Curvature):
-    """As `Curvature`, but a merge adds to the first Hessian where it is: nobody else holds it."""
+class OwnSums(Curvature):
+    """As `Curvature`, but a merge adds to the first gradient and Hessian where they are: nobody else holds them."""
 
-    def merge(self, other: Curvature) -> CellSums:
-        H = self.hessian
-        assert isinstance(H, BorderedDiagonal) and isinstance(other.hessian, BorderedDiagonal)
-        H.add(other.hessian)
-        both = replace(self, hessian=None), replace(other, hessian=None)
-        return CellSums(**{**vars(Curvature.merge(*both)), "hessian": H})
+    def merge(self, other: Curvature) -> OwnSums:
+        if isinstance(self.hessian, BorderedDiagonal) and isinstance(other.hessian, BorderedDiagonal):
+            self.hessian.add(other.hessian)
+        return OwnSums(
+            rows=self.rows + other.rows,
+            value=self.value + other.value,
+            gradient=np.add(self.gradient, other.gradient, out=self.gradient),
+            hessian=self.hessian,
+            longest=max(self.longest, other.longest),
+        )
 
 
-def sums_by_cells(objective: FoldObjective, at: CurvatureParams) -> Curvature:
-    """Return the sums with a Hessian in which a factor is eliminated, its block with all else where it is not zero."""
-    statistic: type[Curvature] = CellSums
-    return objective.fold(statistic, replace(at, cells=cells_of(objective)))
+def table_sums(objective: FoldObjective, at: CurvatureParams) -> Curvature:
+    """Return the sums over a table with a factor eliminated; its block with all else is summed where it is not zero."""
+    if at.order >= 2 and objective._has_cells:
+        at = replace(at, cells=cells_of(objective))
+        if _is_by_levels(objective):
+            return _sums_by_levels(objective, at)
+    statistic: type[Curvature] = OwnSums if isinstance(objective.source, MemorySource) else Curvature
+    return objective.fold(statistic, at)
+
+
+def _is_by_levels(objective: FoldObjective) -> bool:
+    """Whether sums of slices would take much memory, and rows are summed level by level instead."""
+    source = objective.memory_source
+    assert source.form is not None
+    return not source.form.products and policy.POLICY.small_slices * hessian_bytes(objective) > _room(source)
+
+
+def _sums_by_levels(objective: FoldObjective, at: CurvatureParams) -> Curvature:
+    """Return the sums over the rows of two ranges of levels at a time, which share the memory of the levels' sums."""
+    source, n = objective.memory_source, objective.n_rows
+    if objective.state.level_ranges is None:
+        objective.state.level_ranges = _level_ranges(objective)
+    objective.count_pass()
+    ranges, block = objective.state.level_ranges, source.block(0, n)
+    sums, h = level_sums(block, at, len(ranges)), None if at.buffers is None else at.buffers.curvature
+    parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), _threads(objective))
+    value, gradient, hessian, longest = sums.total(parts)
+    if objective.progress is not None:
+        objective.progress(len(ranges), len(ranges))
+    return Curvature(rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest)
+
+
+def _level_ranges(objective: FoldObjective) -> list[tuple[int, int]]:
+    """Return two ranges of levels of the factor eliminated with about the same number of rows, that of no column last."""
+    source, columns = objective.memory_source, objective.eliminated
+    assert columns is not None and isinstance(source.X, SplitRows)
+    factor = source.X.parts[source.X.ranges.index(columns)]
+    assert isinstance(factor, CodeRows)
+    rows = np.cumsum(factor.by_column(count_codes(factor.codes, factor.levels)))
+    middle = min(int(np.searchsorted(rows, 0.5 * source.n_rows)) + 1, len(rows))
+    return [(0, middle), (middle, len(rows) + 1)]
 
 
 def hessian_bytes(objective: FoldObjective) -> float:

@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
-from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
+from oddsmith.design.inputs import check_finite, check_fitted, feature_names, learned_design, read_rows
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.curvature import activations
 from oddsmith.models.foreign_parameters import translate
 from oddsmith.numerics import Array, log_softmax, softmax
-from oddsmith.protocols import Labels
+from oddsmith.protocols import Indices, Labels
 from oddsmith.rows import SplitRows
 
 if TYPE_CHECKING:
@@ -45,6 +45,16 @@ class Estimator(BaseEstimator):
     def _names(self) -> Labels:
         """Return the names of the columns of the weights: from the basis, or from the data (``x0``, ``x1`` …)."""
         return self.basis_.names if has_basis(self) else input_names(self)
+
+    def _names_at(self, columns: Indices) -> list[str]:
+        """Return the names of some columns; those of a design are not all made for it."""
+        design = None if has_basis(self) else learned_design(self)
+        if design is None:
+            return [str(name) for name in self._names()[columns]]
+        parts = [term.names for term in design.terms_]
+        ends = np.cumsum([len(part) for part in parts])
+        found = zip(np.searchsorted(ends, columns, side="right"), columns, strict=True)
+        return [str(parts[k][j - ends[k]]) for k, j in found]  # counted from the end of its part
 
     def _check_fitted(self) -> None:
         check_fitted(self, "fit(X, y)")

@@ -236,6 +236,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             start=self._warm(classes, source.shape.M if mix is None else mix.shape[1]) if reset else None,
             explain=data.explain,
             names=self._names,
+            some_names=self._names_at,
             link=None if link == "logit" else LINKS[link],
             whitening=mix,
             laplace=given if isinstance(given, LaplacePrior) else None,
@@ -359,13 +360,13 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
         self.log_likelihood_ = fit.result.final.log_likelihood
-        aliased = np.flatnonzero(fit.aliased) if not fit.learned.free.all() else ()
+        aliased = np.flatnonzero(fit.aliased)
         columns = self.coef_.shape[1] - len(aliased) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
         if W is not None:
             intercepts = (len(classes) - 1) * int(problem.intercept)
             self.n_parameters_ = int(np.count_nonzero(self.coef_)) + intercepts
-        self.aliased_ = [str(name) for name in self._names()[aliased]] if len(aliased) else []
+        self.aliased_ = self._names_at(aliased) if len(aliased) else []
         self.certificate_, self.plan_ = certificate, fit.plan
         self.trace_ = self._trace(fit.result, fit.learned.coordinates, common, reference)
         self.n_iter_ = fit.result.iterations

@@ -29,6 +29,7 @@ from oddsmith.design.basis.spline import Picked
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, SampledRows
 from oddsmith.design.formula import Expression
 from oddsmith.design.functions import Center, Poly, Scale, Splines
+from oddsmith.design.frame import TextLevels
 from oddsmith.design.levels import Category, ColumnSummary, LevelNames, TableSchema
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
@@ -203,7 +204,7 @@ def register_types() -> None:
         register_value(link, f"link {name}")
     for name, function in (("as it is", as_it_is), ("nothing", zero_column)):
         register_value(function, name)
-    PLAIN[LevelNames] = lambda names: {"tuple": list(names)}
+    PLAIN[LevelNames] = PLAIN[TextLevels] = lambda texts: {"tuple": list(texts)}
 
 
 register_types()  # imports every model now: loading a file imports nothing

@@ -38,7 +38,9 @@ class TableNewton:
 
     def minimise(self, objective: TableSampled, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = Recorder(objective, "Newton")
-        e, result = self._descend(objective, *self._start(objective, w, recorder), recorder, tol, max_iter)
+        start = [self._start(objective, w, recorder)]  # emptied below: nobody else may hold its Hessian
+        del w
+        e, result = self._descend(objective, start, recorder, tol, max_iter)
         if result is not None:
             return result
         newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
@@ -72,13 +74,13 @@ class TableNewton:
     def _descend(
         self,
         objective: TableSampled,
-        e: ObjectiveValue,
-        first: Array | None,
+        start: list[tuple[ObjectiveValue, Array | None]],
         recorder: Recorder,
         tol: float,
         max_iter: int,
     ) -> tuple[ObjectiveValue, SolverResult | None]:
-        """Return the last point and, if it is certified, the result (steps 2, the first of them ``first``, and 3)."""
+        """Return the last point and, if it is certified, the result (steps 2, the first of them as given, and 3)."""
+        e, first = start.pop()
         settings, pairs, guess, decrements = policy.POLICY, Pairs(), e, list[float]()
         step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
@@ -111,11 +113,13 @@ class TableNewton:
             if moved is None:
                 break
             f, step = moved
-            add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
+            if f.hessian is None:
+                # In half the memory: a pair is only a guess of the curvature, and consistent in itself.
+                add_pair(pairs, (f.w - e.w).astype(np.float32), (f.gradient - e.gradient).astype(np.float32))
+            else:
+                guess, pairs = f, []
             e = f
-            if e.hessian is not None:
-                guess, pairs = e, []
-            del moved, f  # nobody else may hold its Hessian
+            del moved, f, p  # nobody else may hold its Hessian
         return e, None
 
     def _diverges(self, decrements: list[float]) -> bool:

@@ -102,9 +102,9 @@ class TableProblem(ctypes.Structure):
         *((name, _P) for name in ("firsts", "numbers", "center", "t", "s")),
         *((name, _I) for name in ("t_kind", "s_kind")),
         *((name, _P) for name in ("offset", "w", "inverse", "rows", "g", "squares", "A")),
-        *((name, _I) for name in ("nowhere", "size", "eliminated", "start", "levels")),
-        *((name, _P) for name in ("D", "B", "N", "C", "cells")),
-        *((name, _P if name == "indices" else _I) for name in ("words", "indices")),
+        *((name, _I) for name in ("nowhere", "size", "eliminated", "start", "levels", "first_level", "end_level")),
+        *((name, _P) for name in ("level_g", "D", "B", "N", "C", "cells")),
+        *((name, _P if name == "indices" else _I) for name in ("words", "spare", "indices")),
         *((name, _D) for name in ("value", "max_norm2")),
     )
 

@@ -34,16 +34,19 @@ typedef struct {
     const double *offset;     /* or NULL */
     const double *w;          /* weights or direction; NULL: none needed */
     const double *inverse;    /* to find the longest row, or NULL */
-    double *rows;             /* n: curvatures written by LOGISTIC and read by PRODUCT (or NULL), given r, or activations */
+    double *rows;             /* n: curvatures written by LOGISTIC and read by PRODUCT (or NULL), given r (NULL: curvatures at
+                                 zero weights), or activations */
     double *g, *squares;      /* sums of r (1, z) and of r (1, z²), or NULL */
     double *A;                /* the Hessian, each pair once, without the factor eliminated; or NULL */
     int64_t nowhere;          /* the place of what belongs to no column */
     int64_t size, eliminated; /* order of A, one more than the columns; the factor eliminated, or -1 */
     int64_t start, levels;    /* of that factor: its first place, the number of its places */
+    int64_t first_level, end_level; /* with level_g: only rows with these of its levels; the last one is that of no column */
+    double *level_g;          /* its sums of r by place: then g is by row of A, and nobody else writes to these levels */
     double *D, *B;            /* its diagonal, and its rows of the Hessian (levels + 1 by size) */
     double *N, *C;            /* in place of B: of each level the sums of h (1, z), and those of its cells */
     cell_word *cells;         /* levels of other factors that occur beside a level: so many `words` for each */
-    int64_t words;
+    int64_t words, spare;     /* and a sum for what is in no cell, beyond those of the cells */
     int32_t *indices;         /* the columns of the cells */
     double value, max_norm2;
 } table_problem;
@@ -65,18 +68,23 @@ typedef struct {
     int32_t *at, *rows;    /* f columns: where weights and sums of the factors are, and their rows of the Hessian */
     double *Y;             /* rows of h (1, z), `wide` apart */
     double *a, *r, *h, *sign, *s, *hz;
+    int64_t *some; /* the rows of the tile; NULL: they follow each other */
     int64_t wide;
     factor_sums *factors;
 } table_tile;
 
-/* Numbers less c, of `n` rows from `first` on. */
+/* Numbers less c, of `n` rows from `first` on, or of those `some`. */
 #define COLUMN(KIND)                                                                                                       \
     do {                                                                                                                   \
-        const KIND *restrict from = (const KIND *)x + first;                                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                       \
+        const KIND *restrict from = (const KIND *)x + (some ? 0 : first);                                                  \
+        if (some)                                                                                                          \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[some[i]] - c;                                             \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                   \
     } while (0)
 
-INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, double c, double *restrict to) {
+INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, const int64_t *restrict some, double c,
+                        double *restrict to) {
     switch (kind) {
     case FLOAT64: COLUMN(double); break;
     case FLOAT32: COLUMN(float); break;
@@ -90,12 +98,16 @@ INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, d
 
 #define CODES(KIND)                                                                                                        \
     do {                                                                                                                   \
-        const KIND *restrict from = (const KIND *)x + first;                                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                      \
+        const KIND *restrict from = (const KIND *)x + (some ? 0 : first);                                                  \
+        if (some)                                                                                                          \
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[some[i]] + 1;                                            \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i] + 1;                                                  \
     } while (0)
 
 /* Codes + 1. */
-INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, int32_t *restrict to) {
+INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, const int64_t *restrict some,
+                       int32_t *restrict to) {
     switch (kind) {
     case INT32: CODES(int32_t); break;
     case INT16: CODES(int16_t); break;
@@ -122,25 +134,28 @@ INLINE int32_t place_of(const table_problem *p, int64_t k, int64_t i) {
     return (int32_t)(entry < 0 ? p->nowhere : p->firsts[k] + entry);
 }
 
+/* The row of an entry of a tile. */
+INLINE int64_t row_in(table_tile t, int64_t first, int64_t i) { return t.some ? t.some[i] : first + i; }
+
 /* Where the sums of a factor are in a tile, and its values. */
 INLINE void load_factor(const table_problem *p, int64_t k, int64_t first, int64_t n, table_tile t) {
     int32_t *restrict at = t.at + k * TABLE_TILE;
-    load_codes(p->codes[k], p->code_kinds[k], first, n, at);
+    load_codes(p->codes[k], p->code_kinds[k], first, n, t.some, at);
     if (!t.factors[k].copies)
         for (int64_t i = 0; i < n; i++) at[i] = place_of(p, k, at[i]);
     if (p->values[k])
-        for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][first + i];
+        for (int64_t i = 0; i < n; i++) t.V[k * TABLE_TILE + i] = p->values[k][row_in(t, first, i)];
 }
 
 INLINE void load_tile(const table_problem *p, int64_t first, int64_t n, table_tile t) {
     for (int64_t j = 0; j < p->m; j++)
-        load_column(p->columns[j], p->column_kinds[j], first, n, p->center[j], t.Z + j * TABLE_TILE);
+        load_column(p->columns[j], p->column_kinds[j], first, n, t.some, p->center[j], t.Z + j * TABLE_TILE);
     for (int64_t k = 0; k < p->f; k++) load_factor(p, k, first, n, t);
-    if (p->s) load_column(p->s, p->s_kind, first, n, 0.0, t.s);
+    if (p->s) load_column(p->s, p->s_kind, first, n, t.some, 0.0, t.s);
 }
 
 INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_tile t) {
-    for (int64_t i = 0; i < n; i++) t.a[i] = p->w[0] + (p->offset ? p->offset[first + i] : 0.0);
+    for (int64_t i = 0; i < n; i++) t.a[i] = p->w[0] + (p->offset ? p->offset[row_in(t, first, i)] : 0.0);
     for (int64_t j = 0; j < p->m; j++) {
         const double w = p->w[p->numbers[j]], *restrict z = t.Z + j * TABLE_TILE;
         for (int64_t i = 0; i < n; i++) t.a[i] += w * z[i];
@@ -198,7 +213,7 @@ INLINE double tile_sum(const double *x, int64_t ld) {
 }
 
 /* Sums of r (1, z), and of r (1, z²) if they are asked for. Those of factors in tables are the same, and added at the end. */
-INLINE void add_gradient(table_problem *p, int64_t n, table_tile t) {
+INLINE void add_gradient(table_problem *p, int64_t n, table_tile t, const int32_t *numbers) {
     const double total = tile_sum(t.r, round_up(n, LANES_double));
     p->g[0] += total;
     if (p->squares) p->squares[0] += total;
@@ -210,7 +225,7 @@ INLINE void add_gradient(table_problem *p, int64_t n, table_tile t) {
             sum += rz;
             squares += rz * AT(z + i);
         }
-        p->g[p->numbers[j]] += sum_double(sum);
+        p->g[p->level_g ? numbers[j] : p->numbers[j]] += sum_double(sum);
         if (p->squares) p->squares[p->numbers[j]] += sum_double(squares);
     }
     for (int64_t k = 0; k < p->f; k++) {
@@ -275,7 +290,10 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
     for (int64_t i = 0; i < n; i++) {
         double *u = p->N + rows[i] * (1 + p->m);
         const double *y = t.Y + i * t.wide, scale = v ? v[i] : 1.0;
-        for (int64_t j = 0; j < t.wide; j += LANES_double) store_double(u + j, AT(u + j) + scale * AT(y + j));
+        if (rows[i] + 1 == p->end_level) /* what follows is another's */
+            for (int64_t j = 0; j <= p->m; j++) u[j] += scale * y[j];
+        else
+            for (int64_t j = 0; j < t.wide; j += LANES_double) store_double(u + j, AT(u + j) + scale * AT(y + j));
     }
     for (int64_t i = 0; i < n; i++) hv[i] = v ? t.h[i] * v[i] : t.h[i];
     for (int64_t i = 0; i < n && v; i++) p->D[rows[i]] += hv[i] * v[i];
@@ -283,7 +301,7 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
         if (l == e) continue;
         const int32_t *restrict columns = t.rows + l * TABLE_TILE, nowhere = (int32_t)p->size - 1;
         const double *restrict x = p->values[l] ? t.V + l * TABLE_TILE : NULL;
-        const uint64_t last = p->cells[p->levels * p->words].before;
+        const uint64_t last = p->cells[p->levels * p->words].before + (uint64_t)p->spare;
         uint64_t at[TABLE_TILE];
         for (int64_t i = 0; i < n; i++) {
             const cell_word word = p->cells[rows[i] * p->words + (columns[i] >> 6)];
@@ -379,6 +397,7 @@ static void count_cells(table_problem *p) {
 
 /* Whether a factor has tables of its own: what they cost must be little against the rows. */
 INLINE int has_tables(const table_problem *p, int64_t k) {
+    if (p->level_g) return k != p->eliminated;
     return !p->values[k] && 16 * (p->code_levels[k] + 1) <= p->n && !(k == p->eliminated && p->N);
 }
 
@@ -402,7 +421,7 @@ INLINE int64_t factor_bytes(const table_problem *p, int64_t k, int64_t wide) {
 
 static factor_sums make_factor(const table_problem *p, int64_t k, int64_t wide, arena *memory) {
     const int64_t entries = p->code_levels[k] + 1, copies = copies_of(p, k), size = row_numbers(p, k, wide);
-    factor_sums sums = {entries, copies, p->w, p->inverse, p->g, NULL, NULL};
+    factor_sums sums = {entries, copies, p->w, p->inverse, p->level_g ? p->level_g : p->g, NULL, NULL};
     if (!copies) return sums;
     double *w = p->w ? arena_take(memory, 8 * entries) : NULL, *inverse = p->inverse ? arena_take(memory, 8 * entries) : NULL;
     int32_t *rows = arena_take(memory, 4 * entries);
@@ -426,7 +445,7 @@ static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums su
     for (int64_t i = 0; i < entries && p->g; i++) {
         double total = 0.0;
         for (int64_t c = 0; c < sums.copies; c++) total += sums.g[c * entries + i];
-        p->g[place_of(p, k, i)] += total;
+        p->g[p->level_g ? place_in(p, place_of(p, k, i)) : place_of(p, k, i)] += total;
         if (p->squares) p->squares[place_of(p, k, i)] += total;
     }
     for (int64_t i = 0; i < entries && sums.u; i++) {
@@ -442,7 +461,7 @@ static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums su
 /* Losses of a tile: residuals, and curvatures where they are needed. */
 INLINE void add_losses(table_problem *p, int64_t first, int64_t n, table_tile t) {
     const int64_t ld = round_up(n, LANES_double), curved = p->A || p->rows;
-    load_column(p->t, p->t_kind, first, n, 0.5, t.sign);
+    load_column(p->t, p->t_kind, first, n, t.some, 0.5, t.sign);
     for (int64_t i = 0; i < n; i++) t.sign[i] *= 2.0;
     for (int64_t i = n; i < ld; i++) t.sign[i] = 1.0, t.s[i] = 0.0, t.a[i] = 1e300; /* no loss */
     double value = __builtin_nan("");
@@ -450,7 +469,32 @@ INLINE void add_losses(table_problem *p, int64_t first, int64_t n, table_tile t)
     if (value != value) value = logistic_losses(t.a, t.sign, p->s ? t.s : NULL, ld, t.r, t.h);
     p->value += value;
     if (p->rows)
-        for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.h[i];
+        for (int64_t i = 0; i < n; i++) p->rows[row_in(t, first, i)] = t.h[i];
+}
+
+#define CHOOSE(KIND)                                                                                                       \
+    {                                                                                                                      \
+        const KIND *restrict codes = p->codes[k];                                                                          \
+        for (; row < n && count < TABLE_TILE; row++) {                                                                     \
+            const uint32_t level = (uint32_t)entries[codes[row] + 1];                                                      \
+            some[count] = row;                                                                                             \
+            count += (level < levels ? level : levels) - first < width;                                                    \
+        }                                                                                                                  \
+    }
+
+/* The next rows with levels of the factor eliminated that are asked for, as many as a tile takes; return their number. */
+INLINE int64_t choose_rows(const table_problem *p, int64_t *next, int64_t *restrict some) {
+    const int64_t k = p->eliminated, n = p->n;
+    const int32_t *restrict entries = p->entries[k];
+    const uint32_t levels = (uint32_t)p->levels, first = (uint32_t)p->first_level, width = (uint32_t)p->end_level - first;
+    int64_t count = 0, row = *next;
+    switch (p->code_kinds[k]) {
+    case INT32: CHOOSE(int32_t) break;
+    case INT16: CHOOSE(int16_t) break;
+    default: CHOOSE(int8_t)
+    }
+    *next = row;
+    return count;
 }
 
 EXPORT int NAME(table)(table_problem *p, int task) {
@@ -460,7 +504,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     }
     arena memory;
     const int64_t column = line(8 * TABLE_TILE), wide = round_up(1 + p->m, LANES_double), m = p->m, f = p->f;
-    int64_t bytes = (m + f + 7) * column + 2 * line(4 * TABLE_TILE * (f + 1)) + (p->A ? line(8 * TABLE_TILE * wide) : 0);
+    int64_t bytes = (m + f + 8) * column + 2 * line(4 * TABLE_TILE * (f + 1)) + (p->A ? line(8 * TABLE_TILE * wide) : 0);
     bytes += line(4 * m) + line((int64_t)sizeof(factor_sums) * f) + 2 * GAP;
     for (int64_t k = 0; k < f; k++) bytes += factor_bytes(p, k, wide);
     if (!arena_make(&memory, bytes)) return 1;
@@ -468,7 +512,8 @@ EXPORT int NAME(table)(table_problem *p, int task) {
                     arena_take(&memory, 4 * TABLE_TILE * (f + 1)), arena_take(&memory, 4 * TABLE_TILE * (f + 1)),
                     p->A ? arena_take(&memory, 8 * TABLE_TILE * wide) : NULL, arena_take(&memory, column),
                     arena_take(&memory, column), arena_take(&memory, column), arena_take(&memory, column),
-                    arena_take(&memory, column), arena_take(&memory, column), wide,
+                    arena_take(&memory, column), arena_take(&memory, column),
+                    p->level_g ? arena_take(&memory, column) : NULL, wide,
                     arena_take(&memory, (int64_t)sizeof(factor_sums) * f)};
     double *q = arena_take(&memory, column);
     int32_t *numbers = arena_take(&memory, 4 * m);
@@ -479,14 +524,16 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     for (int64_t i = 0; i < TABLE_TILE * wide && t.Y; i++) t.Y[i] = 0.0;
     p->value = 0.0;
     p->max_norm2 = 0.0;
-    for (int64_t first = 0; first < p->n; first += TABLE_TILE) {
-        const int64_t n = least(TABLE_TILE, p->n - first), ld = round_up(n, LANES_double);
+    for (int64_t first = 0, n; first < p->n; first += t.some ? 0 : TABLE_TILE) {
+        n = t.some ? choose_rows(p, &first, t.some) : least(TABLE_TILE, p->n - first);
+        if (!n) break;
+        const int64_t ld = round_up(n, LANES_double);
         if (task == FIND_CELLS) {
             find_cells(p, first, n, t);
             continue;
         }
         load_tile(p, first, n, t);
-        prefetch_tile(p, first + n);
+        if (!t.some) prefetch_tile(p, first + n);
         if (p->inverse) longest(p, n, t, q);
         if (p->w) activations(p, first, n, t);
         if (task == LOGISTIC) {
@@ -494,12 +541,12 @@ EXPORT int NAME(table)(table_problem *p, int task) {
         } else if (task == PRODUCT) {
             for (int64_t i = 0; i < n; i++) t.r[i] = p->rows[first + i] * t.a[i];
         } else if (task == GIVEN) {
-            for (int64_t i = 0; i < n; i++) t.r[i] = t.h[i] = p->rows[first + i];
+            for (int64_t i = 0; i < n; i++) t.r[i] = t.h[i] = p->rows ? p->rows[first + i] : p->s ? 0.25 * t.s[i] : 0.25;
         } else {
             for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.a[i];
         }
         for (int64_t i = n; i < ld; i++) t.r[i] = t.h[i] = t.hz[i] = 0.0;
-        if (p->g) add_gradient(p, n, t);
+        if (p->g) add_gradient(p, n, t, numbers);
         if (p->A) add_hessian(p, n, t, numbers);
     }
     for (int64_t k = 0; k < f; k++) end_factor(p, k, wide, t.factors[k], numbers);
