@@ -57,7 +57,7 @@ def passes_noted() -> Iterator[list[str]]:
     def noted(self: Any, statistic: Any, params: Any) -> Any:
         order = getattr(params, "order", 0)
         sums = ("", "gradient", "Hessian")[order]
-        kind = {"Curvature": sums, "CellSums": sums}.get(statistic.__name__, statistic.__name__)
+        kind = {"Curvature": sums, "OwnSums": sums}.get(statistic.__name__, statistic.__name__)
         found.append(f"{kind} of {self.n_rows:,}")
         return fold(self, statistic, params)
 

@@ -176,11 +176,10 @@ class BorderedDiagonal:
         return replace(self, A=A, d=self.d / e**2 if (e != 1.0).any() else self.d, floor=floor)
 
     def plus_diagonal(self, q: Array) -> BorderedDiagonal:
-        """Return ``H + diag(q)``, of a positive semidefinite H; its diagonal is added to where it is."""
+        """Return ``H + diag(q)``, of a positive semidefinite H."""
         levels = q[self.start : self.stop]
         floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
-        np.add(self.d, levels, out=self.d)
-        return replace(self, A=self.A + np.diag(self.rest(q)), floor=floor)
+        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
 
     def fix(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
         """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal.
@@ -245,7 +244,8 @@ class BorderedDiagonal:
         there = self.d > 0.0
         S = self.A.copy()
         for rows in self._chunks():
-            Y = self.B[rows] / np.sqrt(np.where(there[rows], self.d[rows], np.inf))[:, None]
+            root, Y = np.sqrt(np.where(there[rows], self.d[rows], np.inf)), self.B[rows]
+            Y = np.divide(Y, root[:, None], out=Y if isinstance(self.B, SparseBorder) else None)
             S -= Y.T @ Y
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0

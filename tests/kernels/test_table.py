@@ -77,6 +77,22 @@ def summed_by_cells(block: Block, at: CurvatureParams) -> Any:
     return both
 
 
+def summed_by_levels(block: Block, at: CurvatureParams, middle: int) -> Any:
+    """All sums, over the rows of some levels of the factor eliminated and then over those of the others."""
+    assert at.eliminated is not None
+    cells = Cells()
+    if sum(isinstance(part, CodeRows) for part in block.Phi.parts) > 1:
+        cells = kernels.count_cells(block, at.eliminated, kernels.find_cells(block, at.eliminated))
+    levels, h = at.eliminated[1] - at.eliminated[0], np.full(block.n_rows, np.nan)
+    sums = kernels.level_sums(block, replace(at, cells=cells), 2)
+    ranges = [(0, middle), (middle, levels + 1)]
+    found = sums.total([sums.add(k, *ranges[k], h) for k in (1, 0)][::-1])
+    A = kernels.activations(block, at.W, at.b, at.center) + (0.0 if block.offset is None else block.offset)
+    p = 0.5 + 0.5 * np.tanh(0.5 * A[:, 0])
+    close(h, p * (1.0 - p) * (1.0 if block.s is None else block.s))
+    return found
+
+
 @pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
 @settings(max_examples=40, deadline=None)
 @given(problem=blocks())
@@ -103,6 +119,11 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
                 and kernels.has_cells(block, replace(at, eliminated=eliminated))
             ):
                 close(summed_by_cells(block, replace(at, eliminated=eliminated)), expected[2])
+                if all(part.x is None for part in block.Phi.parts if isinstance(part, CodeRows)):
+                    for middle in {1, eliminated[1] - eliminated[0], (1 + eliminated[1] - eliminated[0]) // 2}:
+                        value, g, H, longest = summed_by_levels(block, replace(at, eliminated=eliminated), middle)
+                        for one, wanted in zip((value, g, H.toarray(), longest), expected, strict=True):
+                            close(one, wanted)
         close(kernels.curvature_product(block, at), reference.curvature_product(dense, at))
         for found, wanted in zip(
             kernels.curvature_diagonal(block, at), reference.curvature_diagonal(dense, at), strict=True
@@ -127,7 +148,7 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int, s
         csr, numbers, places = csr_array(cells), B[:, :whole_columns].copy(), np.arange(whole_columns)
         arrays = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr}
         border = SparseBorder(numbers=numbers, places=places, columns=size, **arrays)
-        return BorderedDiagonal(A=A, B=border if sparse else B.copy(), d=d, start=start)
+        return BorderedDiagonal(A=A, B=border if sparse else B.copy(), d=d.copy(), start=start)
 
     H = bordered()
     whole, factor, b = H.toarray(), H.factor(), rng.normal(size=levels + size)

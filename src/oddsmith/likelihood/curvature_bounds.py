@@ -19,6 +19,8 @@ from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 from oddsmith.statistics import InterceptCurvature
 
+CHUNK_ROWS = 1 << 14  # Rows of a table whose activations are held at a time, to save memory.
+
 if TYPE_CHECKING:
     from oddsmith.likelihood.implicit_hessian import ImplicitHessian
     from oddsmith.likelihood.objective import FoldObjective
@@ -115,7 +117,7 @@ def activation_change(objective: FoldObjective, step: Array, bound: float) -> fl
 
     threads = objective.threads or available_cores()
     if isinstance(source, MemorySource) and source.form is not None:
-        source = replace(source, slice_rows=policy.POLICY.activation_rows)  # to hold few activations at a time
+        source = replace(source, slice_rows=CHUNK_ROWS)
     widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
     rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(objective.center)).max(initial=0.0)))  # it is taken off last
     return min(bound, widest + rounding) if np.isfinite(widest) else bound

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource
+from oddsmith.engines.base import Progress, S
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
 from oddsmith.kernels.curvature import count_cells, find_cells, level_sums
 from oddsmith.kernels.curvature import has_cells as cells_are_read
@@ -17,7 +18,8 @@ from oddsmith.kernels.table import Cells
 from oddsmith.kernels.texts import count_codes
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
-from oddsmith.rows import CodeRows, ColumnRows, SplitRows
+from oddsmith.protocols import Indices
+from oddsmith.rows import CodeRows, ColumnRows, Rows, SplitRows
 from oddsmith.solvers import policy
 from oddsmith.statistics import Curvature, CurvatureParams
 
@@ -80,7 +82,9 @@ def table_sums(objective: FoldObjective, at: CurvatureParams) -> Curvature:
     if at.order >= 2 and objective._has_cells:
         at = replace(at, cells=cells_of(objective))
         if _is_by_levels(objective):
-            return _sums_by_levels(objective, at)
+            if objective.state.level_ranges is None:
+                objective.state.level_ranges = _level_ranges(objective)
+            return replace(objective, engine=LevelEngine(objective)).fold(Curvature, at)
     statistic: type[Curvature] = OwnSums if isinstance(objective.source, MemorySource) else Curvature
     return objective.fold(statistic, at)
 
@@ -92,19 +96,28 @@ def _is_by_levels(objective: FoldObjective) -> bool:
     return not source.form.products and policy.POLICY.small_slices * hessian_bytes(objective) > _room(source)
 
 
-def _sums_by_levels(objective: FoldObjective, at: CurvatureParams) -> Curvature:
-    """Return the sums over the rows of two ranges of levels at a time, which share the memory of the levels' sums."""
-    source, n = objective.memory_source, objective.n_rows
-    if objective.state.level_ranges is None:
-        objective.state.level_ranges = _level_ranges(objective)
-    objective.count_pass()
-    ranges, block = objective.state.level_ranges, source.block(0, n)
-    sums, h = level_sums(block, at, len(ranges)), None if at.buffers is None else at.buffers.curvature
-    parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), _threads(objective))
-    value, gradient, hessian, longest = sums.total(parts)
-    if objective.progress is not None:
-        objective.progress(len(ranges), len(ranges))
-    return Curvature(rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest)
+@dataclass(frozen=True)
+class LevelEngine:
+    """Folds the rows of each range of levels of the factor eliminated: the ranges share the memory of its sums.
+
+    The ranges depend only on the data, so results are bit-identical on any number of threads.
+    """
+
+    objective: FoldObjective
+    name: str = "levels"
+
+    def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
+        """Return the curvature sums."""
+        block, ranges = source.block(0, source.n_rows), self.objective.state.level_ranges or []
+        sums, h = level_sums(block, params, len(ranges)), None if params.buffers is None else params.buffers.curvature
+        parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), _threads(self.objective))
+        value, gradient, hessian, longest = sums.total(parts)
+        if progress is not None:
+            progress(len(ranges), len(ranges))
+        found: Any = Curvature(
+            rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest
+        )
+        return found  # type: ignore[no-any-return]
 
 
 def _level_ranges(objective: FoldObjective) -> list[tuple[int, int]]:
@@ -167,8 +180,11 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     kept[1 + first : 1 + last] = False
     assert isinstance(source.X, SplitRows)
     parts = zip(source.X.parts, source.X.ranges, strict=True)
-    others = tuple(part for part, columns in parts if columns != objective.eliminated)
-    part = replace(source, X=SplitRows(others or (ColumnRows((), source.n_rows),))).sample(rows, seed)
+    others = [part for part, columns in parts if columns != objective.eliminated] or [ColumnRows((), source.n_rows)]
+    chosen, far = source.spread(rows, seed), np.abs(objective.center) > policy.POLICY.far_factor * objective.scale
+    some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in others]
+    s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
+    part = replace(source, X=SplitRows(tuple(some)), t=source.t[chosen], s=s, offset=offset, slice_rows=None)
     part = in_slices(part, 1 if part.size <= policy.POLICY.table_slice_rows else 2)
     fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / objective.weight
     penalty = objective.penalty or Quadratic(np.zeros((C, P)), np.append(0.0, np.ones(P - 1)))
@@ -182,6 +198,14 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
         eliminated=None,
     )
     return sample, kept
+
+
+def _rounded(part: Rows, rows: Indices) -> Rows:
+    """Return some rows, numbers rounded to float32: the optimum of a sample is a start, which need not be exact."""
+    if not isinstance(part, ColumnRows):
+        return part.take(rows)
+    arrays = (array[rows] for array in part.arrays)
+    return ColumnRows(tuple(x.astype(np.float32) if x.dtype == np.float64 else x for x in arrays), len(rows))
 
 
 @dataclass(frozen=True, eq=False)

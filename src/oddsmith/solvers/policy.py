@@ -82,9 +82,6 @@ class Policy:
     table_slice_rows: int = 1 << 16
     """Rows of a slice of a table in a pass for the Hessian, whose sums take 0.1 ms to make and merge (flights: 16
     slices 5.3 ms, 4 slices 3.7 ms)."""
-    activation_rows: int = 1 << 14
-    """Rows of a table whose activations are held at a time, to find the largest (flights with the aircraft: 0.65 MB
-    less)."""
     largest_summary: int = 5000
     """Weights up to which a summary forms the Hessian that the fit did without (3,201 weights: 10 s on one core)."""
     sparse_columns: int = 400
