@@ -150,7 +150,7 @@ class TableKernel:
         return np.stack([self.sums_of(r)[0] for r in R.T])
 
     def sums_of(self, r: Array | None, *, squares: bool = False) -> tuple[Array, Array]:
-        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``; without ``r``, of the curvatures at zero weights."""
+        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``; by default of curvatures at zero weights."""
         g, q = self.layout.zeros(), self.layout.zeros() if squares else None
         self.run(GIVEN, rows=None if r is None else np.ascontiguousarray(r), g=g, squares=q)
         return g[:-1], (g if q is None else q)[:-1]

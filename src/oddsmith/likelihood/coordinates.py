@@ -8,7 +8,6 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse
 
 from oddsmith.bordered import BorderedDiagonal, last_columns

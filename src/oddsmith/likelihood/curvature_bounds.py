@@ -107,6 +107,8 @@ def activation_change(objective: FoldObjective, step: Array, bound: float) -> fl
     source = objective.gradient_source
     if bound <= policy.POLICY.narrow_change or isinstance(source, PartedSource):
         return bound
+    if isinstance(source, MemorySource) and source.form is not None:
+        source = replace(source, slice_rows=CHUNK_ROWS)
     W, b = objective.raw(step)
 
     def widest_of(rows: tuple[int, int]) -> float:
@@ -116,8 +118,6 @@ def activation_change(objective: FoldObjective, step: Array, bound: float) -> fl
         return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
 
     threads = objective.threads or available_cores()
-    if isinstance(source, MemorySource) and source.form is not None:
-        source = replace(source, slice_rows=CHUNK_ROWS)
     widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
     rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(objective.center)).max(initial=0.0)))  # it is taken off last
     return min(bound, widest + rounding) if np.isfinite(widest) else bound

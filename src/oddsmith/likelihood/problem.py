@@ -28,8 +28,9 @@ class Problem:
 
     ``class_weight`` is the total weight of the rows of each class. ``start`` has weights against class 0 in the user's
     units. ``explain`` raises an error about the data if sums are not finite; ``names`` returns the names of the
-    columns, ``some_names`` those of some. With ``whitening`` (M′ × M), the columns are linear combinations of the source's. ``jeffreys`` and
-    ``laplace`` are priors in addition to the Gaussian one; ``levels`` has the columns of each factor.
+    columns, ``some_names`` those of some. With ``whitening`` (M′ × M), the columns are linear combinations of the
+    source's. ``jeffreys`` and ``laplace`` are priors in addition to the Gaussian one; ``levels`` has the columns of
+    each factor.
     """
 
     engine: Engine

@@ -114,19 +114,17 @@ class LevelEngine:
         value, gradient, hessian, longest = sums.total(parts)
         if progress is not None:
             progress(len(ranges), len(ranges))
-        found: Any = Curvature(
-            rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest
-        )
+        found: Any = Curvature(rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest)
         return found  # type: ignore[no-any-return]
 
 
 def _level_ranges(objective: FoldObjective) -> list[tuple[int, int]]:
-    """Return two ranges of levels of the factor eliminated with about the same number of rows, that of no column last."""
+    """Return two ranges of levels of the factor eliminated with about the same number of rows; no column comes last."""
     source, columns = objective.memory_source, objective.eliminated
     assert columns is not None and isinstance(source.X, SplitRows)
     factor = source.X.parts[source.X.ranges.index(columns)]
     assert isinstance(factor, CodeRows)
-    rows = np.cumsum(factor.by_column(count_codes(factor.codes, factor.levels)))
+    rows = np.cumsum(factor.by_column(count_codes(factor.codes, factor.levels).astype(np.float64)))
     middle = min(int(np.searchsorted(rows, 0.5 * source.n_rows)) + 1, len(rows))
     return [(0, middle), (middle, len(rows) + 1)]
 

@@ -28,8 +28,8 @@ from oddsmith.design.basis.base import AllRows, Composed
 from oddsmith.design.basis.spline import Picked
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, SampledRows
 from oddsmith.design.formula import Expression
-from oddsmith.design.functions import Center, Poly, Scale, Splines
 from oddsmith.design.frame import TextLevels
+from oddsmith.design.functions import Center, Poly, Scale, Splines
 from oddsmith.design.levels import Category, ColumnSummary, LevelNames, TableSchema
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
