@@ -411,11 +411,11 @@ class FoldObjective:
 
         return implicit_lower_bound(self, e)
 
-    def activation_change(self, step: Array, bound: float) -> float:
+    def activation_change(self, step: Array, bound: float, enough: float = 0.0) -> float:
         """Return by how much a step changes the activations of a row against each other, ``bound`` at most."""
         from oddsmith.likelihood.curvature_bounds import activation_change
 
-        return activation_change(self, step, bound)
+        return activation_change(self, step, bound, enough)
 
     def observed_part(self, w: Array) -> FoldObjective:
         """Return the objective with the weights held where they are that these rows do not determine.

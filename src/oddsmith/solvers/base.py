@@ -267,8 +267,11 @@ class Subsample(ColumnCurvature, EigenvalueBound, Protocol):
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
         """Return the same lower bound without forming it, or None."""
 
-    def activation_change(self, step: Array, bound: float) -> float:
-        """Return the largest change of a row's activation differences by a step, at most ``bound``."""
+    def activation_change(self, step: Array, bound: float, enough: float = 0.0) -> float:
+        """Return the largest change of a row's activation differences by a step, at most ``bound``.
+
+        Any bound of it will do that is at most ``enough``.
+        """
 
     def observed_part(self, w: Array) -> Subsample:
         """Return the objective with the weights fixed that these rows do not determine."""
