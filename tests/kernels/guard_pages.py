@@ -251,7 +251,7 @@ def text_levels(room: Room, most: int, texts: list[bytes]) -> TextLevelTable:
     slots = 1 << int(2 * most).bit_length()
     levels = TextLevelTable(levels=0, most=most, room=size, slots_less_one=slots - 1)
     levels.ends, levels.bytes = room.put(np.zeros(most, dtype=np.int64)), room.put(np.zeros(size, dtype=np.uint8))
-    levels.keys, levels.slots = room.put(np.zeros(slots, dtype=np.uint64)), room.put(np.zeros(slots, dtype=np.int64))
+    levels.slots = room.put(np.zeros((slots, 2), dtype=np.int64))
     return levels
 
 

@@ -99,7 +99,7 @@ class WholeTable:
         if table is None:
             return None
         try:
-            piece = Piece(table)
+            piece = Piece(table.table)
             return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)))
         except OddsmithError:  # read again, it names the place
             return None

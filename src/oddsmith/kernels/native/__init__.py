@@ -114,8 +114,8 @@ class TextLevelTable(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("levels", "most")),
-        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "keys", "slots")),
-        ("slots_less_one", _I),
+        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "slots")),
+        *((name, _I) for name in ("slots_less_one", "filled")),
     )
 
 
