@@ -280,7 +280,7 @@ class Design(TransformerMixin, BaseEstimator):
         if not (self.reference in (None, "most frequent") or isinstance(self.reference, dict)):
             found = repr(self.reference)
             raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {found}.")
-        table = as_table(X)
+        table = X if isinstance(X, Frame) else as_table(X)
         formula = self._formula([] if table is None else [str(name) for name in table.columns])
         frame = read_some_rows(X, formula.columns)
         if not frame.columns:
@@ -450,7 +450,7 @@ class Design(TransformerMixin, BaseEstimator):
             column = factor.of.column if factor.what == "numbers" else None
             if column is not None:
                 array = frame.array(column)
-                if array.dtype.kind != "f" or not np.isnan(array).any():
+                if column in frame.finite or array.dtype.kind != "f" or not np.isnan(array).any():
                     return [array]
             return list(np.ascontiguousarray(self._values(frame, factor, slice(0, frame.n_rows)).T))
 
