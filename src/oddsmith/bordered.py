@@ -7,6 +7,7 @@ has the size of the rest of the model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -248,17 +249,20 @@ class BorderedDiagonal:
         u = self.transposed_product(levels)
         return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
 
-    def factor(self, *, tol: float = 0.0) -> BorderedFactor:
+    def factor(self, *, tol: float = 0.0, gram: Callable[[SparseBorder, Array], Array] | None = None) -> BorderedFactor:
         """Factor the matrix by eliminating the diagonal block; rows that depend on others are left out.
 
-        With ``tol``, a row of the rest is left out if less than that share of its diagonal remains.
+        With ``tol``, a row of the rest is left out if less than that share of its diagonal remains. ``gram`` returns
+        ``Bᵀ diag(q) B`` faster than it is computed here.
         """
-        there = self.d > 0.0
-        root = np.where(there, np.sqrt(np.where(there, self.d, 1.0)), np.inf)[:, None]
-        S = self.A.copy()
-        for rows in self._chunks():
-            Y = self.B[rows] / root[rows]
-            S -= Y.T @ Y
+        there, S = self.d > 0.0, self.A.copy()
+        if gram is not None and isinstance(self.B, SparseBorder):
+            S -= gram(self.B, np.divide(1.0, self.d, out=np.zeros_like(self.d), where=there))
+        else:
+            root = np.where(there, np.sqrt(np.where(there, self.d, 1.0)), np.inf)[:, None]
+            for rows in self._chunks():
+                Y = self.B[rows] / root[rows]
+                S -= Y.T @ Y
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0
         S[:, nothing] = 0.0

@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from oddsmith.kernels import native
 from oddsmith.kernels.native import (
@@ -243,6 +244,17 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         hessian_room(room, problem, size, task, e)
     print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated} N={bool(problem.N)}", flush=True)
     return "table", problem, task
+
+
+def border(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, rows, columns = room.rng, room.size(1, 8, 64), room.size(1, 8, 64)
+    m = int(rng.integers(0, columns + 1))
+    places = rng.permutation(columns)
+    cells = csr_array((rng.random((rows, columns)) < 0.3) & ~np.isin(np.arange(columns), places[:m]), dtype=np.float64)
+    arrays = [room.put(array) for array in (cells.data, cells.indices, cells.indptr)]
+    print("border", f"rows={rows} columns={columns} m={m}", flush=True)
+    numbers = room.normal(rows, m), room.put(places[:m].astype(np.int64))
+    return "border", rows, m, *numbers, *arrays, room.normal(rows), columns, room.zeros(columns, columns)
 
 
 def text_levels(room: Room, most: int, texts: list[bytes]) -> TextLevelTable:

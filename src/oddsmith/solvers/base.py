@@ -50,9 +50,11 @@ class ObjectiveValue:
     @cached_property
     def _factor(self) -> Factor:
         assert self.hessian is not None
-        return (
-            self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
-        )
+        if not isinstance(self.hessian, BorderedDiagonal):
+            return factor_spd(self.hessian, tol=0.0)
+        from oddsmith.kernels.table import border_gram
+
+        return self.hessian.factor(gram=border_gram())
 
     def with_factor(self, factor: Factor, step: Array) -> ObjectiveValue:
         """Return the same evaluation with the factor of its Hessian, and the solution of that for the gradient."""
