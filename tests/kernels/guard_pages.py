@@ -481,6 +481,7 @@ PROBLEMS = (
     csv,
     csv,
     softmax,
+    border,
     moments,
     moments,
     perceptron,
