@@ -75,11 +75,11 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeT
     table.file.check_unchanged()
     if not complete:
         return None
-    found: dict[str, _Column] = {}
-    for name, column in zip(columns, parallel_map(parsed.column, columns, threads), strict=True):
-        if column is None:
-            return None
-        found[name] = column
+    order = sorted(columns, key=lambda name: -parsed.levels(name))  # the longest first
+    made = dict(zip(order, parallel_map(parsed.column, order, threads), strict=True))
+    found = {name: column for name in columns if (column := made[name]) is not None}
+    if len(found) < len(columns):
+        return None
     counts = {name: column.counts for name, column in found.items() if column.counts is not None}
     return WholeText(table=pa.table({name: column.array for name, column in found.items()}), counts=counts)
 
@@ -165,6 +165,11 @@ class _Parsed:
         with self.state:
             self.broken = self.broken or why
             self.state.notify_all()
+
+    def levels(self, name: str) -> int:
+        """Return the number of different texts in a column, some of them counted twice; 0 for numbers."""
+        column = self.table.schema.names.index(name)
+        return sum(len(one.levels(column)[0]) for one in self.readers) if self.kinds[column] == TEXT else 0
 
     def column(self, name: str) -> _Column | None:
         """Return a column; None if its texts are not UTF-8."""
