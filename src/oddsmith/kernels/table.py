@@ -146,10 +146,10 @@ class TableKernel:
         """Return ``Σ r (1, z)``, C × P."""
         return np.stack([self.sums_of(r)[0] for r in R.T])
 
-    def sums_of(self, r: Array | None, *, squares: bool = False) -> tuple[Array, Array]:
-        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``; None stands for a quarter in each row."""
+    def sums_of(self, r: Array, *, squares: bool = False) -> tuple[Array, Array]:
+        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``."""
         g, q = self.layout.zeros(), self.layout.zeros() if squares else None
-        self.run(GIVEN, rows=None if r is None else np.ascontiguousarray(r), g=g, squares=q)
+        self.run(GIVEN, rows=np.ascontiguousarray(r), g=g, squares=q)
         return g[:-1], (g if q is None else q)[:-1]
 
     def longest(self, inverse: Array) -> float:
@@ -338,12 +338,13 @@ def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Ar
 def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> tuple[Array, Array]:
     """As `reference.curvature_diagonal`."""
     table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
-    if C == 1 and (h is not None or at.link is None):
-        flat = not (at.W.any() or at.b.any() or block.offset is not None)  # then every row has the curvature 1/4
-        if h is None:
-            h = table.curvatures(at) if not flat else None if block.s is None else 0.25 * block.s
+    if C == 1 and h is not None:
         cross, diagonal = table.sums_of(h, squares=True)
         return diagonal[None], cross[None]
+    if C == 1 and at.link is None:
+        flat = not (at.W.any() or at.b.any() or block.offset is not None)  # then every row has the curvature 1/4
+        h = _weighted(np.full(block.n_rows, 0.25), block.s) if flat else table.curvatures(at)
+        return curvature_diagonal(kernels, block, at, h)
     losses = _losses(table, block, at)
     sums = [table.sums_of(_weighted(losses.curvature(k, k), block.s), squares=True) for k in range(C)]
     return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])

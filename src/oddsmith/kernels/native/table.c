@@ -34,8 +34,7 @@ typedef struct {
     const double *offset;     /* or NULL */
     const double *w;          /* weights or direction; NULL: none needed */
     const double *inverse;    /* to find the longest row, or NULL */
-    double *rows;             /* n: curvatures written by LOGISTIC and read by PRODUCT (or NULL), given r (NULL: 1/4), or
-                                 activations */
+    double *rows;             /* n: curvatures written by LOGISTIC and read by PRODUCT (or NULL), given r, or activations */
     double *g, *squares;      /* sums of r (1, z) and of r (1, z²), or NULL */
     double *A;                /* the Hessian, each pair once, without the factor eliminated; or NULL */
     int64_t nowhere;          /* the place of what belongs to no column */
@@ -495,7 +494,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
         } else if (task == PRODUCT) {
             for (int64_t i = 0; i < n; i++) t.r[i] = p->rows[first + i] * t.a[i];
         } else if (task == GIVEN) {
-            for (int64_t i = 0; i < n; i++) t.r[i] = t.h[i] = p->rows ? p->rows[first + i] : 0.25;
+            for (int64_t i = 0; i < n; i++) t.r[i] = t.h[i] = p->rows[first + i];
         } else {
             for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.a[i];
         }
