@@ -47,13 +47,15 @@ S = TypeVar("S", bound=Statistic)
 class ObjectiveState:
     """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
 
-    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero.
+    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero; ``find_cells`` waits for
+    those that are being found.
     """
 
     passes: int = 0
     last: ObjectiveValue | None = None
     max_row_norm2: float | None = None
     cells: Cells | None = None
+    find_cells: Callable[[], Cells] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
