@@ -7,6 +7,7 @@ has the size of the rest of the model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
-CHUNK = 1 << 15
+CHUNK = 1 << 17
 """Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
@@ -49,17 +50,30 @@ class SparseBorder:
         shape = len(self.indptr) - 1, self.columns
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=shape)
 
+    @cached_property
+    def _transposed(self) -> sparse.csc_array:
+        return self._cells.T
+
     def __getitem__(self, rows: slice) -> Array:
-        B = np.asarray(self._cells[rows].toarray())
+        ends = self.indptr[slice(rows.start, None if rows.stop is None else rows.stop + 1)]
+        B = np.zeros((len(ends) - 1, self.columns))
         B[:, self.places] = self.numbers[rows]
+        first = np.repeat(np.arange(len(B)) * self.columns, np.diff(ends))  # of each number's row
+        B.reshape(-1)[first + self.indices[ends[0] : ends[-1]]] = self.data[ends[0] : ends[-1]]
         return B
+
+    def absolute_sums(self) -> Array:
+        """Return the sum of the absolute values in each column."""
+        sums: Array = np.bincount(self.indices, np.abs(self.data), minlength=self.columns).astype(np.float64)
+        sums[self.places] = np.abs(self.numbers).sum(axis=0)
+        return sums
 
     def __matmul__(self, r: Array) -> Array:
         return np.asarray(self._cells @ r + self.numbers @ r[self.places])
 
     def transposed_product(self, e: Array) -> Array:
         """Return ``Bᵀ e``."""
-        product = np.asarray(self._cells.T @ e)
+        product = np.asarray(self._transposed @ e)
         product[self.places] += self.numbers.T @ e
         return product
 
@@ -236,17 +250,20 @@ class BorderedDiagonal:
         u = self.transposed_product(levels)
         return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
 
-    def factor(self, *, tol: float = 0.0) -> BorderedFactor:
+    def factor(self, *, tol: float = 0.0, gram: Callable[[SparseBorder, Array], Array] | None = None) -> BorderedFactor:
         """Factor the matrix by eliminating the diagonal block; rows that depend on others are left out.
 
-        With ``tol``, a row of the rest is left out if less than that share of its diagonal remains.
+        With ``tol``, a row of the rest is left out if less than that share of its diagonal remains. ``gram`` returns
+        ``Bᵀ diag(q) B`` faster than it is computed here.
         """
-        there = self.d > 0.0
-        S = self.A.copy()
-        for rows in self._chunks():
-            root, Y = np.sqrt(np.where(there[rows], self.d[rows], np.inf)), self.B[rows]
-            Y = np.divide(Y, root[:, None], out=Y if isinstance(self.B, SparseBorder) else None)
-            S -= Y.T @ Y
+        there, S = self.d > 0.0, self.A.copy()
+        if gram is not None and isinstance(self.B, SparseBorder):
+            S -= gram(self.B, np.divide(1.0, self.d, out=np.zeros_like(self.d), where=there))
+        else:
+            for rows in self._chunks():
+                root, Y = np.sqrt(np.where(there[rows], self.d[rows], np.inf)), self.B[rows]
+                Y = np.divide(Y, root[:, None], out=Y if isinstance(self.B, SparseBorder) else None)
+                S -= Y.T @ Y
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0
         S[:, nothing] = 0.0
@@ -302,11 +319,10 @@ class BorderedFactor:
         return x
 
     def norm(self, b: Array) -> float:
-        """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows: of ``bᵀ D⁻¹ b`` and what is left for the Schur complement."""
-        e = b[self.H.start : self.H.stop]
+        """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
+        H, e = self.H, b[self.H.start : self.H.stop]
         own = e / self._d
-        r = self.H.rest(b) - self.H.transposed_product(own)
-        return float(np.sqrt(max(float(own @ e) + float(r @ self.schur.solve(r)), 0.0)))
+        return float(np.hypot(np.sqrt(e @ own), self.schur.norm(H.rest(b) - H.transposed_product(own))))
 
     def log_det(self) -> float:
         """Return ``log det H`` over the kept rows."""
@@ -344,8 +360,11 @@ class BorderedFactor:
     def condition(self) -> float:
         """A bound of the condition number."""
         H, between = self.H, np.zeros(len(self.H.A))
-        for rows in H._chunks():
-            between += np.abs(H.B[rows]).sum(axis=0)
+        if isinstance(H.B, SparseBorder):
+            between = H.B.absolute_sums()
+        else:
+            for rows in H._chunks():
+                between += np.abs(H.B[rows]).sum(axis=0)
         largest = np.abs(H.A).sum(axis=1).max(initial=0.0) + between.max(initial=0.0) + H.d.max(initial=0.0)
         smallest = self.smallest_eigenvalue
         return float(largest / smallest) if smallest > 0.0 else np.inf

@@ -42,10 +42,12 @@ def test_random_files_equal_arrow(seed: int, level: str, tmp_path: Path, monkeyp
             found = FileParts.open(path, types=types, threads=threads).with_codes(["a", "b"]).read_whole()
             assert found is not None
             for name in expected.column_names:
-                assert found[name].to_pylist() == expected[name].to_pylist()
-                if pa.types.is_dictionary(found[name].type):
-                    levels = found[name].chunk(0).dictionary.to_pylist()
-                    assert levels == sorted({text for text in expected[name].to_pylist() if text is not None})
+                values = expected[name].to_pylist()
+                assert found.table[name].to_pylist() == values
+                if pa.types.is_dictionary(found.table[name].type):
+                    levels = found.table[name].chunk(0).dictionary.to_pylist()
+                    assert levels == sorted({text for text in values if text is not None})
+                    assert found.counts[name].tolist() == [values.count(level) for level in (None, *levels)]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from oddsmith.kernels import native
 from oddsmith.kernels.native import (
@@ -245,13 +246,24 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "table", problem, task
 
 
+def border(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, rows, columns = room.rng, room.size(1, 8, 64), room.size(1, 8, 64)
+    m = int(rng.integers(0, columns + 1))
+    places = rng.permutation(columns)
+    cells = csr_array((rng.random((rows, columns)) < 0.3) & ~np.isin(np.arange(columns), places[:m]), dtype=np.float64)
+    arrays = [room.put(array) for array in (cells.data, cells.indices, cells.indptr)]
+    print("border", f"rows={rows} columns={columns} m={m}", flush=True)
+    numbers = room.normal(rows, m), room.put(places[:m].astype(np.int64))
+    return "border", rows, m, *numbers, *arrays, room.normal(rows), columns, room.zeros(columns, columns)
+
+
 def text_levels(room: Room, most: int, texts: list[bytes]) -> TextLevelTable:
     """Room for so many texts, of which none is known yet."""
     size = max(1, sum(map(len, texts)))
     slots = 1 << int(2 * most).bit_length()
     levels = TextLevelTable(levels=0, most=most, room=size, slots_less_one=slots - 1)
     levels.ends, levels.bytes = room.put(np.zeros(most, dtype=np.int64)), room.put(np.zeros(size, dtype=np.uint8))
-    levels.keys, levels.slots = room.put(np.zeros(slots, dtype=np.uint64)), room.put(np.zeros(slots, dtype=np.int64))
+    levels.slots = room.put(np.zeros((slots, 2), dtype=np.int64))
     return levels
 
 
@@ -469,6 +481,7 @@ PROBLEMS = (
     csv,
     csv,
     softmax,
+    border,
     moments,
     moments,
     perceptron,

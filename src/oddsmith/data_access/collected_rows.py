@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from oddsmith.block import Block
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles
-from oddsmith.design.frame import KINDS, type_name
+from oddsmith.design.frame import KINDS, Frame, type_name
 from oddsmith.design.table import SPLIT_ELEMENTS, Design
 from oddsmith.engines import MemorySource, PartedSource, Piece
 from oddsmith.engines.partitioned import Parts
@@ -95,11 +95,13 @@ class WholeTable:
         files = parts.parts
         if not isinstance(files, FileParts) or len(files.files) > 1:
             return None
-        table = files.read_whole()
-        if table is None:
+        found = files.read_whole()
+        if found is None:
             return None
         try:
-            piece = Piece(table)
+            whole = design is not None and not design.drops_unlabelled and not roles.formats
+            rows: Any = Frame.of_codes(found.table, found.counts) if whole else found.table
+            piece = Piece(rows)
             return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)))
         except OddsmithError:  # read again, it names the place
             return None

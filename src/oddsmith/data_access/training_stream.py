@@ -145,8 +145,8 @@ def read_stream(
     if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
         del summary  # and its sample
         rows = (table and table.encoded(encode)) or collect(parts, encode, len(classes))
-        columns = learned.get_feature_names_out()
-        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
+        columns = learned.get_feature_names_out  # of many levels they take a while
+        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns()))
     if draw and whole:  # after all there must be a sample
         summary = replace(summary, drawn=_summarise(parts, roles, None, draw, seed).drawn)
     source = PartedSource(

@@ -15,6 +15,7 @@ from scipy import sparse
 from oddsmith.block import Block
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import multiply, read_weights
+from oddsmith.design.frame import Frame
 from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema, level_weights
@@ -56,6 +57,8 @@ class Roles:
 
     def rows(self, piece: Piece) -> Any:
         """Return the features of a piece: a view of a table without columns that have another role, or an array."""
+        if isinstance(piece.rows, Frame):
+            return piece.rows.select(self.features or (name for name in piece.rows.columns if name not in self.names))
         table = as_table(piece.rows)
         if table is None:
             return piece.rows
@@ -78,6 +81,8 @@ class Roles:
         name, values = given[role]
         if name is None:
             return values
+        if isinstance(piece.rows, Frame):
+            return piece.rows.coded(name) if piece.rows.kinds[name] == "category" else piece.rows.columns[name]
         table = as_table(piece.rows)
         if table is None or name not in table.columns:
             found = "an array" if table is None else ", ".join(map(repr, table.columns))
@@ -208,11 +213,11 @@ class DataSummary:
                 classes=classes,
                 weight=level_weights(t, len(classes), s)[1:],
                 schema=schema,
-                columns=0 if isinstance(rows, nw.DataFrame) else int(rows.shape[1]),
+                columns=0 if isinstance(rows, nw.DataFrame | Frame) else int(rows.shape[1]),
                 offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
                 drawn=_draw(piece, n, params, s, kept),
                 most=params.most,
-                rounded=tuple(rounded_columns(rows)),
+                rounded=tuple(rows.rounded() if isinstance(rows, Frame) else rounded_columns(rows)),
             )
 
     def merge(self, other: DataSummary) -> DataSummary:

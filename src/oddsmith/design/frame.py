@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import eq
@@ -100,10 +100,15 @@ class Coded:
     ordered: bool = False
     counts: npt.NDArray[np.int64] | None = None
 
+    def __len__(self) -> int:
+        return len(self.codes)
+
 
 @dataclass(frozen=True)
 class Frame:
     """Some columns of a table: numbers unchanged (narwhals series, Arrow columns), all others as Arrow arrays.
+
+    ``finite`` are columns of numbers that are known to be finite.
 
     >>> import polars
     >>> frame = read_frame(polars.DataFrame({"age": [19, None], "race": ["black", "white"]}))
@@ -114,7 +119,38 @@ class Frame:
     columns: dict[str, Any]
     kinds: dict[str, str]
     n_rows: int
+    finite: frozenset[str] = frozenset()
     _codes: dict[str, Coded] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_codes(cls, table: pa.Table, counts: Mapping[str, npt.NDArray[np.int64]]) -> Frame:
+        """Return a table of finite numbers and codes of different texts, whose ``counts`` are known; −1 is missing.
+
+        >>> codes = pa.DictionaryArray.from_arrays(np.array([1, 0, 1], dtype=np.int8), ["a", "b"])
+        >>> Frame.of_codes(pa.table({"x": codes}), {"x": np.array([0, 1, 2])}).coded("x").levels
+        ('a', 'b')
+        """
+        columns: dict[str, Any] = dict(zip(table.column_names, table.columns, strict=True))
+        coded = {}
+        for name in counts:
+            array = columns[name] = columns[name].chunk(0)
+            codes = np.frombuffer(array.indices.buffers()[1], array.indices.type.to_pandas_dtype())
+            coded[name] = Coded(_text_levels(array.dictionary), codes, counts=counts[name])
+        kinds = {name: KINDS[type_name(column.type)] for name, column in columns.items()}
+        finite = frozenset(name for name in columns if name not in counts and not columns[name].null_count)
+        return cls(columns, kinds, table.num_rows, finite, coded)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, len(self.columns)
+
+    def select(self, names: Iterable[str]) -> Frame:
+        """Return some of the columns; raise if one does not exist."""
+        for name in (names := list(names)):
+            if name not in self.columns:
+                raise absent_column(name, self.columns)
+        columns, kinds = ({name: of[name] for name in names} for of in (self.columns, self.kinds))
+        return Frame(columns, kinds, self.n_rows, self.finite, self._codes)
 
     def take(self, rows: Indices) -> Frame:
         taken = {name: x[rows] if isinstance(x, nw.Series) else x.take(rows) for name, x in self.columns.items()}
@@ -164,7 +200,7 @@ class Frame:
 
     def _rounded(self, name: str) -> int | None:
         column = self.columns[name]
-        if self.kinds[name] != "number":
+        if self.kinds[name] != "number" or (isinstance(column, pa.ChunkedArray) and is_.is_floating(column.type)):
             return None
         column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
         return rounded_column(nw.from_native(column, series_only=True))
@@ -191,6 +227,8 @@ class Frame:
 
 def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
     """Return the named columns of a table (default: all); raise if one does not exist."""
+    if isinstance(X, Frame):
+        return X if names is None else X.select(names)
     table = as_table(X)
     if table is None:
         raise InvalidTypeError(
@@ -203,14 +241,19 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
     arrow = inputs.arrow_table(table)
     for name in given if names is None else names:
         if name not in given:
-            found = ", ".join(map(repr, given)) or "none"
-            raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
+            raise absent_column(name, given)
         kind = None if arrow is None else inputs.arrow_kind(arrow.schema.field(name).type)
         if arrow is None or kind is None:
             columns[name], kinds[name] = _read(table.get_column(given[name]))
         else:
             columns[name], kinds[name] = arrow.column(name), kind
     return Frame(columns, kinds, len(table))
+
+
+def absent_column(name: str, columns: Iterable[str]) -> InvalidInputError:
+    """Return the error that a table lacks a column."""
+    found = ", ".join(map(repr, columns)) or "none"
+    return InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
 
 
 def read_some_rows(X: object, names: Iterable[str]) -> Frame:
@@ -298,9 +341,12 @@ def _coded_texts(found: TextCodes, type_: pa.DataType) -> Coded:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(found.data)]
     levels = pa.Array.from_buffers(type_, len(found.ends), buffers)
     counts = np.concatenate([[found.missing], found.counts])
-    return Coded(
-        TextLevels(levels) if len(levels) >= MANY_TEXTS else tuple(levels.to_pylist()), found.codes, counts=counts
-    )
+    return Coded(_text_levels(levels), found.codes, counts=counts)
+
+
+def _text_levels(texts: pa.Array) -> Sequence[Any]:
+    """Return different texts as levels; many stay in Arrow."""
+    return TextLevels(texts) if len(texts) >= MANY_TEXTS else tuple(texts.to_pylist())
 
 
 def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:

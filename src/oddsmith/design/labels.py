@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from oddsmith.design.frame import arrow_array, code
+from oddsmith.design.frame import Coded, arrow_array, code
 from oddsmith.design.input_errors import unlabelled
 from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
 from oddsmith.design.levels import few, level_weights
@@ -33,23 +33,28 @@ def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, Indices, Indices]:
 def code_labels(values: object) -> tuple[Labels, Codes]:
     """Return the classes in a column of labels (an array, or a series of any library) and the code of each row's.
 
-    Strings are coded by Arrow, without a Python object for each.
+    Strings are coded by Arrow, without a Python object for each. Codes of levels in order stay as they are.
 
     >>> import pyarrow as pa
     >>> classes, codes = code_labels(pa.chunked_array([["b", "a", "b"]]))
     >>> classes.tolist(), codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
-    series: object = nw.from_native(values, series_only=True, pass_through=True)
-    if not isinstance(series, nw.Series) or series.dtype not in (nw.String, nw.Categorical, nw.Enum):
-        labels = np.asarray(as_array(series))
-        return read_some_labels(labels, len(labels))
-    coded = code(arrow_array(series))
+    if isinstance(values, Coded):
+        coded = values
+    else:
+        series: object = nw.from_native(values, series_only=True, pass_through=True)
+        if not isinstance(series, nw.Series) or series.dtype not in (nw.String, nw.Categorical, nw.Enum):
+            labels = np.asarray(as_array(series))
+            return read_some_labels(labels, len(labels))
+        coded = code(arrow_array(series))
     counts = level_weights(coded.codes, len(coded.levels), None) if coded.counts is None else coded.counts
     if counts[0]:
         raise unlabelled("missing values", coded.codes < 0)
     found, classes = np.flatnonzero(counts[1:]), np.array(coded.levels, dtype=object)
     order = found[np.argsort(classes[found])]
+    if isinstance(values, Coded) and np.array_equal(order, np.arange(len(classes))):
+        return classes, coded.codes
     rank = np.zeros(len(classes), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     t = np.empty(len(coded.codes), dtype=np.int32)

@@ -211,12 +211,17 @@ class Category:
         return self.levels[-1:] == (None,)
 
     @cached_property
+    def has_texts(self) -> bool:
+        """Whether all levels are texts, but that of missing values."""
+        return set(map(type, self.levels[:-1] if self.has_missing else self.levels)) <= {str}
+
+    @cached_property
     def _texts(self) -> pa.Array | None:
         """The levels as an Arrow array, None unless all are texts."""
         if isinstance(self.levels, TextLevels):
             return self.levels.array.cast(pa.large_string())
         levels = self.levels[:-1] if self.has_missing else self.levels
-        return pa.array(levels, pa.large_string()) if all(type(level) is str for level in levels) else None
+        return pa.array(levels, pa.large_string()) if self.has_texts else None
 
     def table(self, coded: Coded) -> Indices:
         """Return which of `levels` each of the column's levels is (−1: unknown), that of missing values last."""
@@ -237,11 +242,14 @@ class Category:
         for array, table in self._known:
             if array.type == levels.array.type and array.equals(levels.array):
                 return table
-        found = pc.index_in(levels.array.cast(pa.large_string()), value_set=self._texts)
-        last = len(self.levels) - 1 if self.has_missing else -1
-        table = np.append(np.asarray(found.fill_null(-1), dtype=np.int32), np.int32(last))
-        del found
-        pa.default_memory_pool().release_unused()  # Arrow would keep what the search took: several times the texts
+        texts, last = levels.array.cast(pa.large_string()), len(self.levels) - 1 if self.has_missing else -1
+        if texts.equals(self._texts):
+            table = np.append(np.arange(len(texts), dtype=np.int32), np.int32(last))
+        else:
+            found = pc.index_in(texts, value_set=self._texts)
+            table = np.append(np.asarray(found.fill_null(-1), dtype=np.int32), np.int32(last))
+            del texts, found
+            pa.default_memory_pool().release_unused()  # Arrow would keep what the search took: several times the texts
         self._known[KEPT_DICTIONARIES - 1 :] = []
         self._known.insert(0, (levels.array, table))
         return table

@@ -19,7 +19,7 @@ from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
 from oddsmith.design.split import split_form, split_rows
-from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
+from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse, repeated_name
 from oddsmith.design.whole_numbers import warn_of_rounding
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError, caller_level
 from oddsmith.numerics import Array
@@ -280,7 +280,7 @@ class Design(TransformerMixin, BaseEstimator):
         if not (self.reference in (None, "most frequent") or isinstance(self.reference, dict)):
             found = repr(self.reference)
             raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {found}.")
-        table = as_table(X)
+        table = X if isinstance(X, Frame) else as_table(X)
         formula = self._formula([] if table is None else [str(name) for name in table.columns])
         frame = read_some_rows(X, formula.columns)
         if not frame.columns:
@@ -383,14 +383,9 @@ class Design(TransformerMixin, BaseEstimator):
                 terms.append(indicator(term[0][1].column))
         if self.formula is not None:
             terms += [indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
-        hashes = np.fromiter((hash(name) for term in terms for name in term.names), dtype=np.int64)
-        if not len(hashes):
+        if not any(term.width for term in terms):
             raise InvalidInputError("The design has no columns: every category holds one level only.")
-        found, counts = np.unique(hashes, return_counts=True)
-        again = set(found[counts > 1].tolist())
-        names = [name for term in terms for name in term.names if hash(name) in again] if again else []
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+        if (twice := repeated_name(terms)) is not None:
             raise InvalidInputError(
                 f"Two columns of the design would be called {twice!r}. Rename a column of the table, or a level."
             )
@@ -455,7 +450,7 @@ class Design(TransformerMixin, BaseEstimator):
             column = factor.of.column if factor.what == "numbers" else None
             if column is not None:
                 array = frame.array(column)
-                if array.dtype.kind != "f" or not np.isnan(array).any():
+                if column in frame.finite or array.dtype.kind != "f" or not np.isnan(array).any():
                     return [array]
             return list(np.ascontiguousarray(self._values(frame, factor, slice(0, frame.n_rows)).T))
 

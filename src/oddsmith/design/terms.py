@@ -6,6 +6,7 @@ these entries, and written into an array or a CSR matrix.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.design.inputs import ArrayOrCSR
-from oddsmith.design.levels import MISSING
+from oddsmith.design.levels import MISSING, LevelNames
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
@@ -73,6 +74,35 @@ def is_sparse(terms: Sequence[Term]) -> bool:
     sizes = [len(factor.names) for term in terms for factor in term.factors if factor.what == "levels"]
     width = sum(term.width for term in terms)
     return max(sizes, default=0) >= MANY_LEVELS or sum(term.entries for term in terms) < LOW_DENSITY * width
+
+
+def repeated_name(terms: Sequence[Term]) -> str | None:
+    """Return a name that two columns have, None if there is none.
+
+    >>> terms = [Term((Factor("numbers", name, (name,)),)) for name in ("x", "y", "x")]
+    >>> repeated_name(terms), repeated_name(terms[:2])
+    ('x', None)
+    """
+    names = [term.names for term in terms]
+    if not _differ_by_column(names):
+        hashes = np.fromiter((hash(name) for some in names for name in some), dtype=np.int64)  # names take more memory
+        found, counts = np.unique(hashes, return_counts=True)
+        again = set(found[counts > 1].tolist())
+        twice = Counter(name for some in names for name in some if hash(name) in again) if again else Counter[str]()
+        return next((name for name, count in twice.items() if count > 1), None)
+    return None
+
+
+def _differ_by_column(names: Sequence[Sequence[str]]) -> bool:
+    """Whether names differ because those of their columns do: no column is called like the level of another one.
+
+    Texts that differ have different names, unlike 1 and "1".
+    """
+    levels = [some.category for some in names if isinstance(some, LevelNames)]
+    starts = [f"{category.name}[" for category in levels]
+    columns = [*starts, *(name for some in names if not isinstance(some, LevelNames) for name in some)]
+    apart = all(name == start or not name.startswith(start) for start in starts for name in columns)
+    return apart and len(set(columns)) == len(columns) and all(category.has_texts for category in levels)
 
 
 def contrasts(terms: Sequence[Sequence[Any]], categories: set[Any], *, intercept: bool) -> list[list[bool]]:

@@ -414,6 +414,19 @@ def assisted(work: Callable[[], None], help_it: Callable[[], None], threads: int
             helper.cancel()
 
 
+def in_background(work: Callable[[], R], threads: int) -> Callable[[], R]:
+    """Start work on another thread, if there is one; return a function that waits for its result.
+
+    >>> in_background(lambda: 2 + 2, threads=2)()
+    4
+    """
+    if threads <= 1:
+        return work
+    started = _pool(threads).submit(work)
+    # One that has not begun is done here: threads of the pool may wait for each other.
+    return lambda: work() if started.cancel() else started.result()
+
+
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     with suppress(AttributeError):  # not every system has it

@@ -79,7 +79,8 @@ def find_parts(
         return data if kind == "open" and isinstance(data, Parts) else None
     module, parts_class, what = OPENERS[kind]
     opener = getattr(import_module(module), parts_class).open
-    beside = {"y", "s", "offset"} & set(signature(opener).parameters)
+    arguments = list(signature(opener).parameters) if options or apart else []  # which takes a while
+    beside = {"y", "s", "offset"} & set(arguments)
     if kind == "files" and apart:
         _refuse_texts(data)
     for name in [name for name in apart if name not in beside]:
@@ -88,7 +89,7 @@ def find_parts(
             f"If X is {what}, {word} must be the name of a column, such as {word}='label'; found a "
             f"{type(apart[name]).__name__}."
         )
-    known = [name for name in list(signature(opener).parameters)[1:] if name not in beside]
+    known = [name for name in arguments[1:] if name not in beside]
     for name in options:
         if name not in known:
             raise UnknownNameError(f"setting for {what}", name, [*known, "resume", "progress"])

@@ -294,7 +294,8 @@ def _find_date(texts: Counter[str]) -> TextFormat | None:
     words = [text.strip() for text in texts]
     if not words or not words[0][:1].isalnum() or not any(sign.isdigit() for sign in words[0]):
         return None
-    for pattern in ("ISO", "ISO Z", *_date_patterns(words)):
+    iso = ("ISO", "ISO Z") if re.match(ISO, words[0]) else ()
+    for pattern in (*iso, *_date_patterns(words)):
         format_ = TextFormat(kind="date", pattern=pattern, example=words[0])
         if format_.parse(pa.array(words))[1] is None:
             return format_

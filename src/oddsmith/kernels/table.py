@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal, SparseBorder
-from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous
+from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous, kernels
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array
@@ -326,6 +327,22 @@ class LevelSums:
             if self.room is not None and A is not None:
                 np.add(self.room.A, A, out=self.room.A)
         return value, self.g[None, :-1], None if self.room is None else self.room.result(), longest
+
+
+def border_gram() -> Callable[[SparseBorder, Array], Array] | None:
+    """Return the kernel of ``Bᵀ diag(q) B``, None without kernels."""
+    native = kernels()
+    return None if native is None else partial(_border_gram, native)
+
+
+def _border_gram(native: Kernels, B: SparseBorder, q: Array) -> Array:
+    numbers, data, places = map(np.ascontiguousarray, (B.numbers, B.data, B.places.astype(np.int64)))
+    once = np.zeros((B.columns, B.columns))
+    cells = address(data), address(B.indices), address(B.indptr), address(q)
+    native(
+        "border", len(numbers), numbers.shape[1], address(numbers), address(places), *cells, B.columns, address(once)
+    )
+    return once + once.T - np.diag(once.diagonal())
 
 
 def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

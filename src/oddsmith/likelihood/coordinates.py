@@ -227,8 +227,10 @@ def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[
     if rows is not None:
         near[numbers] = rows.X.slice(0, min(64, rows.n_rows)).dense().mean(axis=0)[numbers]
     if isinstance(source, MemorySource):
+        from oddsmith.likelihood.table_sums import in_few_slices
+
         one = np.zeros_like(source.t) if source.K > 2 else source.t
-        source = replace(source, t=one, K=2, offset=None)
+        source = in_few_slices(replace(source, t=one, K=2, offset=None), 0.0)
     for last in (True,) if rows is not None or not numbers.any() else (False, True):
         at = CurvatureParams(W=np.zeros((source.K - 1, M)), b=np.zeros(source.K - 1), center=near)
         sums = engine.fold(CurvatureDiagonal, source, at)

@@ -99,13 +99,13 @@ def implicit_lower_bound(objective: FoldObjective, e: ObjectiveValue) -> Implici
     return ImplicitHessian(roots, unit, penalty.diagonal(1)[0], threads)
 
 
-def activation_change(objective: FoldObjective, step: Array, bound: float) -> float:
+def activation_change(objective: FoldObjective, step: Array, bound: float, enough: float = 0.0) -> float:
     """Return by how much a step changes the activations of a row against each other, at most.
 
-    It is looked up if the rows are in memory and the ``bound`` is not narrow.
+    It is looked up if the rows are in memory, unless the ``bound``, or that of a table, is narrow or ``enough``.
     """
-    source = objective.gradient_source
-    if bound <= policy.POLICY.narrow_change or isinstance(source, PartedSource):
+    source, bound = objective.gradient_source, min(bound, _change_of_table(objective, step))
+    if bound <= max(enough, policy.POLICY.narrow_change) or isinstance(source, PartedSource):
         return bound
     if isinstance(source, MemorySource) and source.form is not None:
         source = replace(source, slice_rows=CHUNK_ROWS)
@@ -121,3 +121,17 @@ def activation_change(objective: FoldObjective, step: Array, bound: float) -> fl
     widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
     rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(objective.center)).max(initial=0.0)))  # it is taken off last
     return min(bound, widest + rounding) if np.isfinite(widest) else bound
+
+
+def _change_of_table(objective: FoldObjective, step: Array) -> float:
+    """Bound the change of a table's activations: a row has one of the levels of each factor.
+
+    With x its intercept and numbers, which are no longer than the whole row, it is at most ``‖x‖ ‖w‖ + Σ max |w_l|``.
+    """
+    form = objective.source.form if isinstance(objective.source, MemorySource) else None
+    if form is None or form.products or objective.shape[0] > 1 or objective.whitening is not None:
+        return np.inf
+    w = step if objective._unit is None else step / objective._unit
+    levels = sum(float(np.abs(w[1 + a : 1 + b]).max(initial=0.0)) for a, b in form.factors)
+    others = np.append(True, ~form.factor_columns)
+    return objective.self_concordance * float(np.linalg.norm(step[others])) + levels

@@ -47,8 +47,8 @@ S = TypeVar("S", bound=Statistic)
 class ObjectiveState:
     """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
 
-    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero, ``level_ranges`` which of
-    its levels are summed at a time.
+    ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero; ``find_cells`` waits for
+    those that are being found. ``level_ranges`` say which of its levels are summed at a time.
     """
 
     passes: int = 0
@@ -56,6 +56,7 @@ class ObjectiveState:
     max_row_norm2: float | None = None
     cells: Cells | None = None
     level_ranges: list[tuple[int, int]] | None = None
+    find_cells: Callable[[], Cells] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -425,11 +426,11 @@ class FoldObjective:
 
         return implicit_lower_bound(self, e)
 
-    def activation_change(self, step: Array, bound: float) -> float:
+    def activation_change(self, step: Array, bound: float, enough: float = 0.0) -> float:
         """Return by how much a step changes the activations of a row against each other, ``bound`` at most."""
         from oddsmith.likelihood.curvature_bounds import activation_change
 
-        return activation_change(self, step, bound)
+        return activation_change(self, step, bound, enough)
 
     def observed_part(self, w: Array) -> FoldObjective:
         """Return the objective with the weights held where they are that these rows do not determine.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource
 from oddsmith.engines.base import Progress, S
-from oddsmith.engines.memory import available_cores, in_slices, parallel_map
+from oddsmith.engines.memory import available_cores, in_background, in_slices, parallel_map
 from oddsmith.kernels.curvature import count_cells, find_cells, level_sums
 from oddsmith.kernels.curvature import has_cells as cells_are_read
 from oddsmith.kernels.table import Cells
@@ -141,12 +142,14 @@ def hessian_bytes(objective: FoldObjective) -> float:
 
 def cells_of(objective: FoldObjective) -> Cells:
     """Return the cells of an objective, which remembers them."""
-    if objective.state.cells is None:
-        objective.state.cells = _cells(objective)
-    return objective.state.cells
+    state = objective.state
+    if state.cells is None:
+        state.cells = _cells(objective, _threads(objective)) if state.find_cells is None else state.find_cells()
+        state.find_cells = None
+    return state.cells
 
 
-def _cells(objective: FoldObjective) -> Cells:
+def _cells(objective: FoldObjective, threads: int) -> Cells:
     """Return which levels of other factors occur beside those of the factor eliminated: one pass over the codes."""
     source, columns = objective.memory_source, objective.eliminated
     assert columns is not None and source.form is not None
@@ -154,9 +157,7 @@ def _cells(objective: FoldObjective) -> Cells:
         return Cells()
     source = in_few_slices(source, between_bytes(objective) / 32.0)
     words: npt.NDArray[np.uint64] | None = None
-    for part in parallel_map(
-        lambda rows: find_cells(source.block(*rows), columns), source.slices(), _threads(objective)
-    ):
+    for part in parallel_map(lambda rows: find_cells(source.block(*rows), columns), source.slices(), threads):
         words = part if words is None else np.bitwise_or(words, part, out=words)
     assert words is not None
     return count_cells(source.block(*source.slices()[0]), columns, words)
@@ -174,6 +175,8 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     """
     source, (C, P) = objective.memory_source, objective.shape
     first, last = objective.eliminated or (0, 0)
+    if objective._has_cells and objective.state.cells is None:  # while one thread searches the sample
+        objective.state.find_cells = in_background(partial(_cells, objective, 1), _threads(objective))
     kept = np.ones(P, dtype=bool)
     kept[1 + first : 1 + last] = False
     assert isinstance(source.X, SplitRows)
@@ -183,7 +186,8 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in others]
     s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
     part = replace(source, X=SplitRows(tuple(some)), t=source.t[chosen], s=s, offset=offset, slice_rows=None)
-    part = in_slices(part, 1 if part.size <= policy.POLICY.table_slice_rows else 2)
+    few = objective._has_cells or part.size <= policy.POLICY.table_slice_rows
+    part = in_slices(part, 1 if few and part.n_rows <= policy.POLICY.table_slice_rows else 2)
     fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / objective.weight
     penalty = objective.penalty or Quadratic(np.zeros((C, P)), np.append(0.0, np.ones(P - 1)))
     Q = penalty.Q[kept] if penalty.Q.ndim == 1 else penalty.Q

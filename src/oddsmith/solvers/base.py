@@ -50,9 +50,11 @@ class ObjectiveValue:
     @cached_property
     def _factor(self) -> Factor:
         assert self.hessian is not None
-        return (
-            self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
-        )
+        if not isinstance(self.hessian, BorderedDiagonal):
+            return factor_spd(self.hessian, tol=0.0)
+        from oddsmith.kernels.table import border_gram
+
+        return self.hessian.factor(gram=border_gram())
 
     def with_factor(self, factor: Factor, step: Array) -> ObjectiveValue:
         """Return the same evaluation with the factor of its Hessian, and the solution of that for the gradient."""
@@ -267,8 +269,11 @@ class Subsample(ColumnCurvature, EigenvalueBound, Protocol):
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
         """Return the same lower bound without forming it, or None."""
 
-    def activation_change(self, step: Array, bound: float) -> float:
-        """Return the largest change of a row's activation differences by a step, at most ``bound``."""
+    def activation_change(self, step: Array, bound: float, enough: float = 0.0) -> float:
+        """Return the largest change of a row's activation differences by a step, at most ``bound``.
+
+        Any bound of it will do that is at most ``enough``.
+        """
 
     def observed_part(self, w: Array) -> Subsample:
         """Return the objective with the weights fixed that these rows do not determine."""

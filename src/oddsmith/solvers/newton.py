@@ -53,29 +53,42 @@ class Newton:
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         columns = TRACE_COLUMNS if objective.canonical else (*TRACE_COLUMNS, "hessian")
         recorder = Recorder(objective, "Newton", columns)
+        e, found, diverging = self._descend(objective, w, recorder, tol, max_iter)
+        if isinstance(found, Certificate):
+            return recorder.result(e, found)
+        factor, observed = found
+        certificate = certify(objective, e, tol, factor)
+        if diverging or not observed:  # without curvature of its own a point is no optimum
+            certificate = replace(certificate, converged=False)
+        return recorder.result(e, certificate, diverging=diverging)
+
+    def end(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> ObjectiveValue:
+        """Return the last point alone, for a subsample whose optimum is only a start."""
+        return self._descend(objective, w, Recorder(objective, "Newton"), tol, max_iter)[0]
+
+    def _descend(
+        self, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
+    ) -> tuple[ObjectiveValue, Certificate | tuple[Factor, bool], bool]:
+        """Return the last point, its certificate or the factor to certify it with, and whether weights diverge."""
         w, decrements = self._plain_steps(objective, w, recorder, tol, max_iter)
         e = objective.evaluate(w, order=2)  # 1
-        step, diverging = float(len(decrements) > 0), False
+        step = float(len(decrements) > 0)
         while True:
-            factor, observed = definite_factor(objective, e)  # 2
+            factor, observed = known = definite_factor(objective, e)  # 2
             p = e.newton_step if observed else factor.solve(e.gradient)
             slope = float(p @ e.gradient)
             decrements.append(math.sqrt(max(slope, 0.0)))
             recorder.add(e, step, "observed" if observed else "expected")
             if self._ends(decrements, e.value, tol, max_iter):  # 3
-                break
+                return e, known, False
             last = self._last_step(objective, e, factor, p, tol) if observed or not self.strict else None  # 5
             if last is not None:
-                return recorder.result(*last)
+                return *last, False
             diverging = self._diverges(decrements)
             moved = None if diverging else line_search(objective, e, p, slope, order=2)  # 4
             if moved is None:
-                break
+                return e, known, diverging
             e, step = moved
-        certificate = certify(objective, e, tol, factor)
-        if diverging or not observed:  # without curvature of its own a point is no optimum
-            certificate = replace(certificate, converged=False)
-        return recorder.result(e, certificate, diverging=diverging)
 
     def _plain_steps(
         self, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int

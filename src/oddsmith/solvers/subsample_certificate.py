@@ -86,9 +86,8 @@ class SubsampleCertificate:
         It is computed from the subsample, unless a simpler bound is well above ``needed``.
         """
         step = e.w - self.guess.w
-        bound = self._change(step)
-        simple = float(np.exp(-bound))
-        return simple if simple >= 2.0 * needed else float(np.exp(-self.sample.activation_change(step, bound)))
+        bound, enough = self._change(step), -float(np.log(2.0 * needed)) if needed > 0.0 else np.inf
+        return float(np.exp(-(bound if bound <= enough else self.sample.activation_change(step, bound, enough))))
 
     def _change(self, step: Array) -> float:
         """Bound the change of the activations of any row by a step."""

@@ -58,7 +58,7 @@ class TableNewton:
         sample, kept = objective.table_sample(self.sample_rows, self.seed)
         stop = math.sqrt(sample.size / sample.sampling_fraction)  # its sampling error, which the next step mends
         newton = Newton(watch_divergence=False, stop=stop)
-        found = newton.minimise(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations).final
+        found = newton.end(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations)
         if not math.isfinite(found.value):
             return objective.evaluate(w, order=2), None
         recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")

@@ -227,6 +227,9 @@ def _delimiter_of(head: bytes) -> str:
     text = head[: 1 << 16].decode("utf-8-sig", errors="replace").lstrip("\r\n")
     if len(head) > 1 << 16:
         text = text.rpartition("\n")[0] or text
+    first = text.split("\n", 2 * ROWS)[:-1]
+    if '"' not in text and sum(1 for line in first if line.strip("\r")) >= ROWS:  # no more of it is looked at
+        text = "\n".join(first)
     best, most = delimiter_of(head), 0.0
     for sign in (best, *(sign for sign in (",", *DELIMITERS) if sign != best)):
         with suppress(csv.Error):

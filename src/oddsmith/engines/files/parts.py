@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from oddsmith.engines.partitioned import Piece, check_columns
 from oddsmith.engines.scan import comes_from
 from oddsmith.engines.text_formats import SAMPLED_ROWS, TextFormat
 from oddsmith.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from oddsmith.engines.files.whole_text import WholeText
 
 R = TypeVar("R")
 _folder_numbers = count()
@@ -308,14 +311,14 @@ class FileParts:
         task = next(self.tasks(), None)
         return self.schema.empty_table() if task is None else next(self.read(task), self.schema.empty_table())
 
-    def read_whole(self) -> pa.Table | None:
+    def read_whole(self) -> WholeText | None:
         r"""Return all rows of one plain text file, read on several threads; None for other files.
 
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
         >>> _ = path.write_text("id,x\n7,1.5\n")
-        >>> table = FileParts.open(path).read_whole()
-        >>> table is None or table.to_pydict()
+        >>> found = FileParts.open(path).read_whole()
+        >>> found is None or found.table.to_pydict()
         {'id': [7], 'x': [1.5]}
         """
         first = self.files[0]

@@ -111,15 +111,11 @@ class TextTable(TableFile):
         line = 1 + count_lines(head[: begin + first])
         empty: dict[str, Any] = {"file": file, "schema": pa.schema([]), "expected_rows": 0}
         table = cls(**empty, dialect=dialect, start=begin + first, start_line=line)
-        try:
-            names = table._parse(text[:first] + b"\n", 1, {}, None).column_names
-        except UnicodeDecodeError:
-            raise table._error(f"its header {NOT_UTF8}") from None
+        names = table._names(text[:first])
         check_unique(names, repr(file.name))
         table = replace(table, schema=pa.schema([(name, pa.null()) for name in names]))
-        rows = text[first:]
+        rows = text[first:] if complete and len(text) < SAMPLE else text[first : first + SAMPLE]
         if not complete or len(text) >= SAMPLE:
-            rows = rows[:SAMPLE]
             rows = rows[: Lines.of(rows, delimiter).last_row()]
         given = {name: type_ for name, type_ in (types or {}).items() if name in names}
         sample = table.convert(rows, line, names, given)
@@ -132,6 +128,16 @@ class TextTable(TableFile):
         expected = max(0, round((size - table.start) / row_bytes))
         table = replace(table, schema=sample.schema, expected_rows=expected, fixed=frozenset(given))
         return replace(table, sample=sample)
+
+    def _names(self, header: Text) -> list[str]:
+        """Return the names in the header; Arrow reads all but a plain one."""
+        plain = header.rstrip(b"\r\n")
+        if plain and plain.isascii() and not any(sign in plain for sign in (b'"', b"\r", b"\n", b"\0")):
+            return plain.decode().split(self.delimiter)
+        try:
+            return list(self._parse(header + b"\n", 1, {}, None).column_names)
+        except UnicodeDecodeError:
+            raise self._error(f"its header {NOT_UTF8}") from None
 
     def with_formats(self, chunks: Iterable[Text] = ()) -> TextTable:
         """Return the table with the formats of columns of text, as its first rows and ``chunks`` of bytes show them."""

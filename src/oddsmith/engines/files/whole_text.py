@@ -1,17 +1,20 @@
 """A plain CSV file as one table in memory, read on several threads.
 
-The file is read twice, a block at a time: to count its lines, which says where the rows of each block go, and to parse
-them into arrays for all rows. Whatever is not plain is left to the reader of pieces, which also places errors.
+Blocks of the file are parsed into arrays for all rows: the lines of the blocks before say where the rows of a block go.
+Whatever is not plain is left to the reader of pieces, which also places errors.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count, pairwise
+from functools import partial
+from itertools import chain, count, pairwise
+from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ from oddsmith.kernels.texts import (
     WIDTHS,
     CsvArrays,
     CsvReader,
+    count_codes,
     count_lines,
     csv_arrays,
     present,
@@ -36,97 +40,48 @@ from oddsmith.kernels.texts import (
 )
 
 BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's own cache while they are parsed.
-LONGEST = 1 << 16  # Most bytes of the row that a block ends with.
+MARGIN, LONGEST = 1 << 12, 1 << 16
+"""Bytes beyond a block in which its last row is expected to end, and in which it must."""
+FEW = 500  # Levels up to which Python sorts them faster than Arrow.
+MISSING_WORDS = frozenset(MISSING.to_pylist())
+SPARE = 1.1  # Rows for which there is room at first, against those expected from the length of the first ones.
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Bytes of a file, the lines that end in them, and where the first of these does."""
+@dataclass(frozen=True, kw_only=True)
+class WholeText:
+    """The columns of a file, and of those with levels the rows without one, then those of each level."""
 
-    first: int
-    size: int
-    lines: int
-    line_end: int
+    table: pa.Table
+    counts: dict[str, npt.NDArray[np.int64]]
 
 
-class _File:
-    """A file that several threads read, each at its own places."""
-
-    def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY)
-
-    def close(self) -> None:
-        os.close(self.number)
-
-    def read(self, first: int, buffer: memoryview) -> bool:
-        """Fill a buffer with the bytes from a place on; False if there are fewer."""
-        done = 0
-        while done < len(buffer) and (more := os.preadv(self.number, [buffer[done:]], first + done)):
-            done += more
-        return done == len(buffer)
-
-    def look(self, first: int, last: int, buffer: bytearray) -> _Block | None:
-        """Count the lines that end in the bytes between two places; None if they are not plain."""
-        size = last - first
-        if not self.read(first, memoryview(buffer)[:size]) or buffer.find(b'"', 0, size) >= 0:
-            return None
-        end = buffer.find(b"\n", 0, min(size, LONGEST))
-        return None if end < 0 else _Block(first, size, count_lines(memoryview(buffer)[:size]), end)
-
-
-def _by_turns(work: Callable[[int, int, bytearray], bool], things: int, size: int, threads: int) -> bool:
-    """Call ``work(thing, thread, buffer)`` for each thing, on several threads; False as soon as a call returns that.
-
-    Each thread has one buffer of ``size`` bytes: fresh memory for every call would take longer than what it is for.
-    """
-    turn, broken = count(), list[int]()
-
-    def take(thread: int) -> None:
-        buffer = bytearray(size)
-        while not broken and (i := next(turn)) < things:
-            if not work(i, thread, buffer):
-                broken.append(i)
-
-    for _ in parallel_map(take, range(threads), threads):
-        pass
-    return not broken
-
-
-def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> pa.Table | None:
+def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeText | None:
     r"""Return columns of a plain CSV file, texts as codes of sorted levels; None if it is not plain.
 
     >>> import pathlib, tempfile
     >>> from oddsmith.engines.files.paths import find
     >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
-    >>> _ = path.write_text("x,y\n1,b\n2,a\n")
+    >>> _ = path.write_text("x,y\n1,b\n2,a\n2,b\n")
     >>> found = read_whole(TextTable.open(find(path)[0]).with_codes(["y"]), ["x", "y"], 2)
-    >>> found is None or (found["x"].to_pylist(), found["y"].to_pylist())
-    ([1, 2], ['b', 'a'])
+    >>> found is None or (found.table["y"].to_pylist(), found.counts["y"].tolist())
+    (['b', 'a', 'b'], [0, 1, 2])
     """
     native, kinds = kernels(), _kinds(table, columns)
-    start, size = table.start, table.file.size
-    if native is None or kinds is None or size <= start or sys.platform == "win32":  # no preadv there
+    if native is None or kinds is None or table.file.size <= table.start or sys.platform == "win32":  # no preadv there
         return None
     table.file.check_unchanged()
-    with closing(_File(table.file.path)) as file:
-        parts = max(1, round((size - start) / BLOCK))
-        places = [start + k * (size - start) // parts for k in range(parts + 1)]
-        blocks: list[_Block | None] = [None] * parts
-
-        def look(i: int, thread: int, buffer: bytearray) -> bool:
-            blocks[i] = file.look(places[i], places[i + 1], buffer)
-            return blocks[i] is not None
-
-        if not _by_turns(look, parts, -(-(size - start) // parts), threads):
-            return None
-        parsed = _Parsed(native, file, [block for block in blocks if block], table.delimiter, kinds)
-        complete = parsed.read(threads)
+    parsed = _Parsed(native, table, kinds, threads)
+    complete = parsed.read()
     table.file.check_unchanged()
     if not complete:
         return None
-    types = {field.name: field.type for field in table.schema}
-    made = list(parallel_map(lambda name: parsed.array(table.schema.names.index(name), types[name]), columns, threads))
-    return None if any(array is None for array in made) else pa.table(dict(zip(columns, made, strict=True)))
+    order = sorted(columns, key=lambda name: -parsed.levels(name))  # the longest first
+    made = dict(zip(order, parallel_map(parsed.column, order, threads), strict=True))
+    found = {name: column for name in columns if (column := made[name]) is not None}
+    if len(found) < len(columns):
+        return None
+    counts = {name: column.counts for name, column in found.items() if column.counts is not None}
+    return WholeText(table=pa.table({name: column.array for name, column in found.items()}), counts=counts)
 
 
 def _kinds(table: TextTable, columns: Sequence[str]) -> list[int] | None:
@@ -138,60 +93,157 @@ def _kinds(table: TextTable, columns: Sequence[str]) -> list[int] | None:
     return [kind for kind in kinds if kind is not None] if None not in kinds else None
 
 
+@dataclass(frozen=True)
+class _Column:
+    array: pa.Array
+    counts: npt.NDArray[np.int64] | None = None
+
+
 class _Parsed:
-    """The columns of all rows, parsed into one array each."""
+    """The columns of all rows, parsed into one array each, a block at a time by whichever thread is free.
 
-    def __init__(self, native: Kernels, file: _File, blocks: list[_Block], delimiter: str, kinds: list[int]) -> None:
-        self.native, self.file, self.blocks, self.delimiter, self.kinds = native, file, blocks, delimiter, kinds
-        last, tail = blocks[-1], bytearray(1)
-        self.end = last.first + last.size
-        file.read(self.end - 1, memoryview(tail))
-        lines = np.cumsum([0, *(block.lines for block in blocks)])
-        # The rows of a block begin behind its first line end: those before belong to the block before.
-        self.rows = [0, *(lines[1:-1] + 1).tolist(), int(lines[-1]) + (tail != b"\n")]
-        self.bytes = [blocks[0].first, *(block.first + block.line_end + 1 for block in blocks[1:]), self.end]
-        self.arrays: CsvArrays = csv_arrays(kinds, self.rows[-1])
+    A thread counts the lines of its block before it parses them, so that the next block knows where its rows go.
+    """
+
+    def __init__(self, native: Kernels, table: TextTable, kinds: list[int], threads: int) -> None:
+        self.native, self.table, self.kinds, self.threads = native, table, kinds, threads
+        start, size = table.start, table.file.size
+        parts = max(1, round((size - start) / BLOCK))
+        self.places = [start + k * (size - start) // parts for k in range(parts + 1)]
         self.readers: list[CsvReader] = []
-        self.reader_of = [0] * len(blocks)
+        self.arrays: CsvArrays = []
+        self.rows: list[int] = []
+        self.reader_of = [0] * parts
+        self.broken: str | None = None
+        self.state = Condition()
 
-    def read(self, threads: int) -> bool:
+    def read(self) -> bool:
         """Parse all blocks; False if one is not plain."""
-        self.readers = [CsvReader(self.native, self.delimiter, self.kinds) for _ in range(threads)]
-        return _by_turns(self._parse, len(self.blocks), max(b - a for a, b in pairwise(self.bytes)), threads)
+        most = (self.places[-1] - self.places[0]) // len(self.kinds) + 1  # a row has a byte for each column at least
+        for room in (min(most, round(SPARE * self.table.expected_rows) + len(self.places)), most):
+            self.rows, self.arrays, self.broken = [0], csv_arrays(self.kinds, room), None
+            self.readers = [CsvReader(self.native, self.table.delimiter, self.kinds) for _ in range(self.threads)]
+            with closing(_File(self.table.file.path, self.places[-1])) as file:
+                take = partial(self._take, file, count(), room)
+                deque(parallel_map(take, range(self.threads), self.threads), maxlen=0)
+            if self.broken != "room":
+                break
+        self.arrays = [None if values is None else values[: self.rows[-1]] for values in self.arrays]
+        return self.broken is None
 
-    def _parse(self, i: int, thread: int, buffer: bytearray) -> bool:
-        self.reader_of[i] = thread
-        (first, last), (start, stop) = self.bytes[i : i + 2], self.rows[i : i + 2]
-        text = memoryview(buffer)[: last - first]
-        arrays = [None if values is None else values[start:stop] for values in self.arrays]
-        return self.file.read(first, text) and self.readers[thread].read(text, arrays) == stop - start
+    def _take(self, file: _File, turn: Iterator[int], room: int, thread: int) -> None:
+        """Parse blocks until none is left, or one fails."""
+        # One buffer for all: fresh memory for every block would take longer than what it is for.
+        buffer = bytearray(max(b - a for a, b in pairwise(self.places)) + LONGEST)
+        try:
+            while not self.broken and (i := next(turn)) < len(self.reader_of):
+                self.reader_of[i] = thread
+                text = file.rows(self.places[i], self.places[i + 1], buffer, whole=i == 0)
+                lines = count_rows(text) if text is not None else 0
+                if not self._place(i, lines, room):
+                    return
+                arrays = [None if values is None else values[slice(*self.rows[i : i + 2])] for values in self.arrays]
+                if text is None or self.readers[thread].read(text, arrays) != lines:
+                    self._stop("text")
+        except BaseException:
+            self._stop("error")  # or others would wait for ever
+            raise
 
-    def array(self, column: int, type_: pa.DataType) -> pa.Array | None:
-        """Return a column as an Arrow array; None if its texts are not UTF-8."""
+    def _place(self, block: int, lines: int, room: int) -> bool:
+        """Say where the rows of the block after this one begin; False if there is no room, or another block failed."""
+        with self.state:
+            self.state.wait_for(lambda: self.broken or len(self.rows) > block)
+            if self.broken:
+                return False
+            self.rows.append(self.rows[block] + lines)
+            self.state.notify_all()
+        if self.rows[block + 1] > room:
+            self._stop("room")
+        return not self.broken
+
+    def _stop(self, why: str) -> None:
+        with self.state:
+            self.broken = self.broken or why
+            self.state.notify_all()
+
+    def levels(self, name: str) -> int:
+        """Return the number of different texts in a column, some of them counted twice; 0 for numbers."""
+        column = self.table.schema.names.index(name)
+        return sum(len(one.levels(column)[0]) for one in self.readers) if self.kinds[column] == TEXT else 0
+
+    def column(self, name: str) -> _Column | None:
+        """Return a column; None if its texts are not UTF-8."""
+        column = self.table.schema.names.index(name)
         values = self.arrays[column]
         assert values is not None
         if self.kinds[column] != TEXT:
             missing = any(one.misses(column) for one in self.readers)
-            return number_array(values, present(values) if missing else None, type_)
+            return _Column(number_array(values, present(values) if missing else None, self.table.schema.types[column]))
         found = [text_array(*reader.levels(column)) for reader in self.readers]
         levels = [one for one in found if one is not None]
         return None if len(levels) < len(found) else self._codes(values, levels)
 
-    def _codes(self, codes: npt.NDArray[np.int32], levels: list[pa.Array]) -> pa.DictionaryArray:
+    def _codes(self, codes: npt.NDArray[np.int32], levels: list[pa.Array]) -> _Column:
         """Return texts as codes of all levels in order; ``levels`` are those of each reader."""
-        every = pa.concat_arrays(levels)
-        known = pc.unique(every)
-        absent = pc.is_in(known, value_set=MISSING)
-        missing = absent.true_count > 0
-        known = known.filter(pc.invert(absent)) if missing else known
-        known = known.take(pc.sort_indices(known))
-        place = pc.index_in(every, value_set=known)
-        places = np.asarray(place.fill_null(-1), dtype=np.int32)
-        starts = np.cumsum([0, *map(len, levels)])
-        own = [np.ascontiguousarray(places[a:b]) for a, b in pairwise(starts)]
+        known, places = _in_order(levels)
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
-        recode_parts(codes, self.rows, [own[reader] for reader in self.reader_of], narrow)
-        valid = pack_bits(narrow >= 0) if missing else None
+        recode_parts(codes, self.rows, [places[reader] for reader in self.reader_of], narrow)
+        counts = count_codes(narrow, len(known))
+        valid = pack_bits(narrow >= 0) if counts[0] else None
         indices = pa.Array.from_buffers(pa.from_numpy_dtype(width), len(narrow), [valid, pa.py_buffer(narrow)])
-        return pa.DictionaryArray.from_arrays(indices, known)
+        return _Column(pa.DictionaryArray.from_arrays(indices, known, safe=False), counts)
+
+
+def _in_order(levels: list[pa.Array]) -> tuple[pa.Array, list[npt.NDArray[np.int32]]]:
+    """Return all levels in order but those that are missing values, and where those of each array are among them."""
+    if sum(map(len, levels)) <= FEW:
+        texts = [one.to_pylist() for one in levels]
+        ordered = sorted(set(chain.from_iterable(texts)) - MISSING_WORDS)
+        place = {text: i for i, text in enumerate(ordered)}
+        places = [np.array([place.get(text, -1) for text in some], dtype=np.int32) for some in texts]
+        return pa.array(ordered, pa.string()), places
+    every = pa.concat_arrays(levels)
+    known = pc.unique(every)
+    absent = pc.is_in(known, value_set=MISSING)
+    known = known.filter(pc.invert(absent)) if absent.true_count else known
+    known = known.take(pc.sort_indices(known))
+    found = np.asarray(pc.index_in(every, value_set=known).fill_null(-1), dtype=np.int32)
+    starts = np.cumsum([0, *map(len, levels)])
+    return known, [np.ascontiguousarray(found[a:b]) for a, b in pairwise(starts)]
+
+
+def count_rows(text: memoryview) -> int:
+    """Return the number of rows in text, the last of which may lack its line end."""
+    return count_lines(text) + (text[-1] != ord("\n")) if len(text) else 0
+
+
+class _File:
+    """A file of a given size that several threads read, each at its own places."""
+
+    def __init__(self, path: str, size: int) -> None:
+        self.number, self.size = os.open(path, os.O_RDONLY), size
+
+    def close(self) -> None:
+        os.close(self.number)
+
+    def rows(self, first: int, last: int, buffer: bytearray, *, whole: bool) -> memoryview | None:
+        """Return the rows behind the first line end from ``first`` on, to the end of the row at ``last``.
+
+        ``whole`` says that a row begins at ``first``. None if they have quotes, or one has no end.
+        """
+        done = 0
+        for margin in (MARGIN, LONGEST):
+            size = min(last + margin, self.size) - first
+            with memoryview(buffer) as room:
+                while done < size and (more := os.preadv(self.number, [room[done:size]], first + done)):
+                    done += more
+            if done < size:
+                return None
+            start = 0 if whole else buffer.find(b"\n", 0, size) + 1
+            end = buffer.find(b"\n", last - first, size) + 1 if last < self.size else size
+            if first + size == self.size:  # no line end is needed
+                start, end = start if start or whole else size, end or size
+            if (start or whole) and end:
+                return None if buffer.find(b'"', start, end) >= 0 else memoryview(buffer)[start:end]
+        return None

@@ -114,8 +114,8 @@ class TextLevelTable(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("levels", "most")),
-        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "keys", "slots")),
-        ("slots_less_one", _I),
+        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "slots")),
+        *((name, _I) for name in ("slots_less_one", "filled")),
     )
 
 
@@ -207,6 +207,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
+    "border": (_I, _I, _P, _P, _P, _P, _P, _P, _I, _P),
     "texts": (ctypes.POINTER(TextsProblem),),
     "recode": (_I, _P, _P, _P, _I, _P, _I),
     "count": (_I, _P, _I, _I, _P),

@@ -36,10 +36,10 @@ typedef struct {
             const uint8_t *text = data + offsets[i];                                                                       \
             const uint64_t key = key_of(text, length, end);                                                                \
             int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)last);                                \
-            int32_t code = (int32_t)slots[slot];                                                                           \
-            if (keys[slot] != key || length > SHORT || slots[slot] >> 32 != length) {                                      \
+            int32_t code = (int32_t)slots[slot].entry;                                                                     \
+            if (slots[slot].key != key || length > SHORT || slots[slot].entry >> 32 != length) {                           \
                 slot = slot_of(levels, key, text, length);                                                                      \
-                code = (int32_t)slots[slot];                                                                               \
+                code = (int32_t)slots[slot].entry;                                                                         \
                 if (code < 0 && (code = add_level(levels, text, length, key, slot)) < 0) break;                                 \
             }                                                                                                              \
             if (sizeof(CODE) == 1)                                                                                         \
@@ -54,8 +54,7 @@ EXPORT int NAME(texts)(texts_problem *p) {
     text_levels *levels = &p->levels;
     const uint8_t *data = p->data, *end = data + p->size, *valid = p->valid;
     const int64_t n = p->n, first = p->first, last = levels->slots_less_one;
-    const uint64_t *keys = levels->keys;
-    const int64_t *slots = levels->slots;
+    const text_slot *slots = levels->slots;
     int64_t i = p->next, missing = 0, *counts = p->counts, few[COPIES][FEW] = {{0}};
     fill_slots(levels);
     if (p->wide) {

@@ -11,15 +11,19 @@
 #include "vector.h"
 
 typedef struct {
+    uint64_t key;  /* the text itself if it is short, else a hash */
+    int64_t entry; /* its code and, 32 bits higher, its length; -1 if the slot is free */
+} text_slot;
+
+typedef struct {
     int64_t levels, most; /* different texts so far, and at most */
     int64_t *ends;        /* where each of them ends in `bytes` */
     uint8_t *bytes;
     int64_t room;         /* for bytes */
-    uint64_t *keys;       /* of the slots: the text itself if it is short, else a hash */
-    int64_t *slots;       /* the code in a slot and, 32 bits higher, the length of its text; -1 if it is free */
+    text_slot *slots;
     int64_t slots_less_one;
+    int64_t filled;       /* whether the slots have the levels */
 } text_levels;
-
 
 #define SHORT 8
 #define ENTRY(code, length) ((int64_t)(code) | (int64_t)((length) > SHORT ? SHORT + 1 : (length)) << 32)
@@ -66,9 +70,9 @@ INLINE const uint8_t *level_text(const text_levels *p, int64_t code, int64_t *le
 INLINE int64_t slot_of(const text_levels *p, uint64_t key, const uint8_t *text, int64_t length) {
     int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)p->slots_less_one);
     for (;; slot = (slot + 1) & p->slots_less_one) {
-        const int64_t entry = p->slots[slot];
+        const int64_t entry = p->slots[slot].entry;
         if (entry < 0) return slot;
-        if (p->keys[slot] != key || entry >> 32 != ENTRY(0, length) >> 32) continue;
+        if (p->slots[slot].key != key || entry >> 32 != ENTRY(0, length) >> 32) continue;
         int64_t known;
         const uint8_t *level = level_text(p, (int32_t)entry, &known);
         if (length <= SHORT || (known == length && !memcmp(level, text, (size_t)length))) return slot;
@@ -82,34 +86,36 @@ static int32_t add_level(text_levels *p, const uint8_t *text, int64_t length, ui
     const int32_t code = (int32_t)p->levels++;
     memcpy(p->bytes + used, text, (size_t)length);
     p->ends[code] = used + length;
-    p->keys[slot] = key, p->slots[slot] = ENTRY(code, length);
+    p->slots[slot] = (text_slot){key, ENTRY(code, length)};
     return code;
 }
 
-/* Make the table of slots of the levels that are known. */
+/* Make the table of slots of the levels that are known, unless it is there. */
 static void fill_slots(text_levels *p) {
-    for (int64_t slot = 0; slot <= p->slots_less_one; slot++) p->slots[slot] = -1;
+    if (p->filled) return;
+    p->filled = 1;
+    for (int64_t slot = 0; slot <= p->slots_less_one; slot++) p->slots[slot] = (text_slot){0, -1};
     for (int64_t code = 0; code < p->levels; code++) {
         int64_t length;
         const uint8_t *text = level_text(p, code, &length);
         const uint64_t key = key_of(text, length, p->bytes + p->room);
         const int64_t slot = slot_of(p, key, text, length);
-        p->keys[slot] = key, p->slots[slot] = ENTRY(code, length);
+        p->slots[slot] = (text_slot){key, ENTRY(code, length)};
     }
 }
 
 /* The code of a text that is not in its first slot, which mostly is a new one; -1 if there is no room for it. */
 static __attribute__((noinline, unused)) int32_t find_code(text_levels *p, const uint8_t *text, int64_t length, uint64_t key) {
     const int64_t slot = slot_of(p, key, text, length);
-    const int32_t code = (int32_t)p->slots[slot];
+    const int32_t code = (int32_t)p->slots[slot].entry;
     return code >= 0 ? code : add_level(p, text, length, key, slot);
 }
 
 /* The code of a text, -1 if it is a new one and there is no room for it. `end` is that of the memory that may be read. */
 INLINE int32_t code_of(text_levels *p, const uint8_t *text, int64_t length, const uint8_t *end) {
     const uint64_t key = key_of(text, length, end);
-    const int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)p->slots_less_one), entry = p->slots[slot];
-    if (p->keys[slot] == key && entry >> 32 == length && length <= SHORT) return (int32_t)entry;
+    const text_slot slot = p->slots[mixed(key ^ (uint64_t)length << 56) & (uint64_t)p->slots_less_one];
+    if (slot.key == key && slot.entry >> 32 == length && length <= SHORT) return (int32_t)slot.entry;
     return find_code(p, text, length, key);
 }
 
