@@ -64,7 +64,8 @@ class SparseBorder:
 
     def absolute_sums(self) -> Array:
         """Return the sum of the absolute values in each column."""
-        sums: Array = np.bincount(self.indices, np.abs(self.data), minlength=self.columns).astype(np.float64)
+        data = self.data if self.data.min(initial=0.0) >= 0.0 else np.abs(self.data)
+        sums: Array = np.bincount(self.indices, data, minlength=self.columns).astype(np.float64)
         sums[self.places] = np.abs(self.numbers).sum(axis=0)
         return sums
 

@@ -13,8 +13,11 @@ from scipy import sparse
 from oddsmith.errors import InvalidInputError, LevelsWarning, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
+from oddsmith.rows.codes import check_codes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from oddsmith.design.inputs import ArrayOrCSR
 
 MANY_CLASSES = 20  # Classes that labels may hold, however few the rows.
@@ -164,3 +167,28 @@ def warn_of_classes(classes: Labels, n_rows: float) -> None:
             LevelsWarning,
             stacklevel=caller_level(),
         )
+
+
+def refuse_codes(table: pa.Table) -> None:
+    """Refuse a dictionary column of an Arrow table whose codes are out of range, which Arrow does not check.
+
+    >>> import pyarrow as pa
+    >>> codes = pa.DictionaryArray.from_arrays(np.array([0, 3], dtype=np.int8), ["a", "b"], safe=False)
+    >>> refuse_codes(pa.table({"race": codes}))
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInputError: Column 'race' has 2 levels, so codes are −1 (missing) to 1; found 3.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+            ends = pc.min_max(chunk.indices).as_py()
+            if ends["min"] is None:
+                continue
+            check_codes(np.array([ends["min"], ends["max"]]), len(chunk.dictionary), f"Column {name!r}")
+            if ends["min"] < 0:
+                raise InvalidInputError(
+                    f"Column {name!r} has the code −1, which is not a level, in a value that Arrow does not mark as "
+                    "missing. Give missing values to Arrow as nulls."
+                )

@@ -23,6 +23,7 @@ from oddsmith.design.input_errors import (
     explain_rows,
     nonfinite_error,
     nonfinite_numbers,
+    refuse_codes,
     refuse_missing,
     times_error,
     unlabelled,
@@ -134,6 +135,7 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             return table
         from oddsmith.engines.arrow_matrix import without_views
 
+        refuse_codes(table.to_native())
         plain: nw.DataFrame[Any] = nw.from_native(without_views(table.to_native()), eager_only=True)
         return plain
 
