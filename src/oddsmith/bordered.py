@@ -107,6 +107,40 @@ class SparseBorder:
         self.data[np.repeat(rows, np.diff(self.indptr))] = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class ClassBorder:
+    """The block between L levels and R other weights for each pair of C classes: ``pairs[i][j]`` is L × R.
+
+    >>> B = ClassBorder(((np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])), (np.array([[5.0, 6.0]]), np.zeros((1, 2)))))
+    >>> B[:].tolist(), B.product(np.array([1.0, 0.0, 0.0, 1.0])).tolist()
+    ([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 0.0]]], [[5.0, 5.0]])
+    >>> B.transposed_product(np.array([[1.0, 1.0]])).tolist()
+    [6.0, 8.0, 3.0, 4.0]
+    """
+
+    pairs: tuple[tuple[Array | SparseBorder, ...], ...]
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Return some levels, L × C × CR."""
+        return np.stack([np.concatenate([B[rows] for B in row], axis=1) for row in self.pairs], axis=1)
+
+    def product(self, y: Array) -> Array:
+        """Return ``B y`` (L × C) of weights (CR)."""
+        each = np.split(y, len(self.pairs))
+        return np.stack([np.sum([B @ v for B, v in zip(row, each, strict=True)], axis=0) for row in self.pairs], axis=1)
+
+    def transposed_product(self, x: Array) -> Array:
+        """Return ``Bᵀ x`` (CR) of weights of the levels (L × C)."""
+        columns = zip(*self.pairs, strict=True)
+        return np.concatenate(
+            [np.sum([_transposed(B, v) for B, v in zip(c, x.T, strict=True)], axis=0) for c in columns]
+        )
+
+
+def _transposed(B: Array | SparseBorder, e: Array) -> Array:
+    return B.transposed_product(e) if isinstance(B, SparseBorder) else B.T @ e
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BorderedDiagonal:
     """A symmetric matrix whose coordinates from ``start`` on have a diagonal block.
@@ -145,7 +179,7 @@ class BorderedDiagonal:
 
     def transposed_product(self, e: Array) -> Array:
         """Return ``Bᵀ e``."""
-        return self.B.transposed_product(e) if isinstance(self.B, SparseBorder) else self.B.T @ e
+        return _transposed(self.B, e)
 
     def add(self, other: BorderedDiagonal) -> None:
         """Add another matrix of the same form to this one where it is: nobody else may hold it."""

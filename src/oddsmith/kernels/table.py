@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
+CHUNK_ROWS = 1 << 14  # Rows of several classes whose losses are held at a time.
 LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
 """The tasks of the kernel."""
 KINDS = {
@@ -146,9 +147,10 @@ class TableKernel:
             self.run(ACTIVATIONS, w=self.layout.weights(w, b0), rows=a, offset=None)
         return A.T
 
-    def gradient(self, R: Array) -> Array:
-        """Return ``Σ r (1, z)``, C × P."""
-        return np.stack([self.sums_of(r)[0] for r in R.T])
+    def add_gradient(self, R: Array, G: Array) -> None:
+        """Add ``Σ r (1, z)`` to ``G``, C × (P + 1)."""
+        for r, g in zip(R.T, G, strict=True):
+            self.run(GIVEN, rows=np.ascontiguousarray(r), g=g)
 
     def sums_of(self, r: Array | None, *, squares: bool = False) -> tuple[Array, Array]:
         """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``; by default of curvatures at zero weights."""
@@ -159,12 +161,6 @@ class TableKernel:
     def longest(self, inverse: Array) -> float:
         """Return ``max_n Σ_j inverse_j z_nj²``."""
         return float(self.run(GIVEN, inverse=self.layout.weights(inverse, 0.0)).max_norm2)
-
-    def hessian(self, h: Array, eliminated: tuple[int, int] | None = None) -> Array | BorderedDiagonal:
-        """Return ``Σ h (1, z)(1, z)ᵀ``."""
-        room = HessianRoom.of(self.layout, eliminated)
-        self.run(GIVEN, rows=np.ascontiguousarray(h), **room.fields())
-        return room.result()
 
     def find_cells(self, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
         """Return the words of `Cells` for the factor of some ``columns``, in these rows; nothing is counted."""
@@ -366,20 +362,22 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
     table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
     if C == 1 and at.link is None:
         return table.logistic(at, h)
-    losses = _losses(table, block, at)
-    value, gradient = losses.value, losses.gradient
-    if block.s is not None:
-        value, gradient = value * block.s, gradient * block.s[:, None]
-    inverse = at.inverse
-    longest = 0.0 if inverse is None else table.longest(inverse)
-    total, G = float(value.sum()), table.gradient(gradient)
-    if at.order < 2:
-        return total, G, None, longest
-    weighted = [[_weighted(losses.curvature(j, k), block.s) for k in range(C)] for j in range(C)]
-    if C == 1:
-        return total, G, table.hessian(weighted[0][0], at.eliminated), longest
-    blocks: Any = [[table.hessian(weighted[max(j, k)][min(j, k)]) for k in range(C)] for j in range(C)]
-    return total, G, np.block(blocks), longest
+    pairs = _pairs(C) if at.order >= 2 else []
+    G, rooms = np.zeros((C, table.layout.size + 1)), [HessianRoom.of(table.layout, at.eliminated) for _ in pairs]
+    total, longest = 0.0, 0.0 if at.inverse is None else table.longest(at.inverse)
+    for part, some, losses in _row_losses(kernels, block, at):
+        value, gradient = losses.value, losses.gradient
+        if part.s is not None:
+            value, gradient = value * part.s, gradient * part.s[:, None]
+        total += float(value.sum())
+        some.add_gradient(gradient, G)
+        for room, (j, k) in zip(rooms, pairs, strict=True):
+            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), **room.fields())
+    blocks: Any = {pair: room.result() for pair, room in zip(pairs, rooms, strict=True)}
+    if C == 1 or not blocks:
+        return total, G[:, :-1], blocks.get((0, 0)), longest
+    rows: Any = [[blocks[max(j, k), min(j, k)] for k in range(C)] for j in range(C)]
+    return total, G[:, :-1], np.block(rows), longest
 
 
 def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> Array:
@@ -387,9 +385,12 @@ def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Ar
     table, C, (V, v) = TableKernel(kernels, Layout.of(block), at.center), len(at.b), at.direction
     if C == 1 and at.link is None:
         return table.product(table.curvatures(at) if h is None else h, V, v)
-    losses, dA = _losses(table, block, at), table.activations(V, v)
-    R = np.stack([sum(losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
-    return table.gradient(R if block.s is None else R * block.s[:, None])
+    G = np.zeros((C, table.layout.size + 1))
+    for part, some, losses in _row_losses(kernels, block, at):
+        dA = some.activations(V, v)
+        R = np.stack([sum(losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
+        some.add_gradient(R if part.s is None else R * part.s[:, None], G)
+    return G[:, :-1]
 
 
 def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> tuple[Array, Array]:
@@ -399,27 +400,49 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
         flat = h is None and not (at.W.any() or at.b.any() or block.offset is not None)
         cross, diagonal = table.sums_of(table.curvatures(at) if h is None and not flat else h, squares=True)
         return diagonal[None], cross[None]
-    losses = _losses(table, block, at)
-    sums = [table.sums_of(_weighted(losses.curvature(k, k), block.s), squares=True) for k in range(C)]
-    return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])
+    cross, diagonal = np.zeros((2, C, table.layout.size + 1))
+    for part, some, losses in _row_losses(kernels, block, at):
+        for k in range(C):
+            h = _weighted(losses.curvature(k, k), part.s)
+            some.run(GIVEN, rows=h, g=cross[k], squares=diagonal[k])
+    return diagonal[:, :-1], cross[:, :-1]
 
 
 def class_hessians(
     kernels: Kernels, block: Block, at: CurvatureParams, columns: tuple[int, int]
 ) -> list[BorderedDiagonal]:
     """Return the Hessian of each pair of classes, (0, 0), (1, 0), (1, 1) …, the factor of ``columns`` as a diagonal."""
-    table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
-    losses, found = _losses(table, block, at), []
-    for j in range(C):
-        for k in range(j + 1):
-            H = table.hessian(_weighted(losses.curvature(j, k), block.s), columns)
-            assert isinstance(H, BorderedDiagonal)
-            found.append(H)
+    layout, pairs = Layout.of(block), _pairs(len(at.b))
+    rooms, found = [HessianRoom.of(layout, columns, at.cells) for _ in pairs], []
+    for part, some, losses in _row_losses(kernels, block, at):
+        for room, (j, k) in zip(rooms, pairs, strict=True):
+            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), **room.fields())
+    for room in rooms:
+        H = room.result()
+        assert isinstance(H, BorderedDiagonal)
+        found.append(H)
     return found
 
 
+def _pairs(C: int) -> list[tuple[int, int]]:
+    return [(j, k) for j in range(C) for k in range(j + 1)]
+
+
+def _row_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator[tuple[Block, TableKernel, RowLosses]]:
+    """Yield some rows at a time, to save memory, with the kernel over them and their losses."""
+    step = max(CHUNK_ROWS, block.n_columns // 4)
+    for start in range(0, block.n_rows, step):
+        rows = slice(start, start + step)
+        part = block
+        if block.n_rows > step:
+            s, offset = (None if array is None else array[rows] for array in (block.s, block.offset))
+            part = Block(block.Phi.slice(start, min(start + step, block.n_rows)), block.t[rows], s, offset)
+        table = TableKernel(kernels, Layout.of(part), at.center)
+        yield part, table, _losses(table, part, at)
+
+
 def _weighted(h: Array, s: Array | None) -> Array:
-    return h if s is None else h * s
+    return np.ascontiguousarray(h if s is None else h * s)
 
 
 def _losses(table: TableKernel, block: Block, at: CurvatureParams) -> RowLosses:

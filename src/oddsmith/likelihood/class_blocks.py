@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from oddsmith.bordered import BorderedDiagonal
+from oddsmith.bordered import BorderedDiagonal, ClassBorder, SparseBorder
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
-from oddsmith.kernels.curvature import class_hessians
+from oddsmith.kernels.curvature import class_hessians, has_cells
+from oddsmith.kernels.table import Cells
+from oddsmith.likelihood.table_sums import cells_of
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.preconditioner import LevelPreconditioner
@@ -29,6 +33,8 @@ def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditio
     if columns is None:
         return None
     source, at = in_slices(objective.memory_source, SLICES), objective._at(w)
+    if (cells := _cells(objective, columns)) is not None:
+        at = replace(at, cells=cells)
     parts = parallel_map(
         lambda rows: class_hessians(source.block(*rows), at, columns),
         source.slices(),
@@ -38,9 +44,18 @@ def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditio
     for part in parts:
         if part is None:
             return None
-        sums = [one + two for one, two in zip(sums, part, strict=True)] if sums else part
+        for one, two in zip(sums, part, strict=bool(sums)):
+            one.add(two)
+        sums = sums or part
     objective.count_pass()
     return _in_solver_coordinates(objective, sums, columns)
+
+
+def _cells(objective: FoldObjective, columns: tuple[int, int]) -> Cells | None:
+    """Return where the block between a factor and all else is not zero, None if no kernel sums over such rows."""
+    apart = replace(objective, eliminated=columns)
+    block = objective.memory_source.block(*objective.memory_source.slices()[0])
+    return cells_of(apart) if has_cells(block, apart._at(np.zeros(objective.size))) else None
 
 
 def _columns(objective: FoldObjective) -> tuple[int, int] | None:
@@ -63,29 +78,30 @@ def _in_solver_coordinates(
     """Return the sums of pairs of classes as blocks: contrasts, units, the prior, and coordinates that are fixed."""
     (C, _), start, L, R = objective.shape, 1 + columns[0], len(sums[0].d), len(sums[0].A)
     unit = np.concatenate([[1.0], objective.scale])
-    r, e = sums[0].rest(unit), unit[start : start + L]
-    A, B, D = np.empty((C, R, C, R)), np.empty((L, C, C, R)), np.empty((L, C, C))
-    pairs = [(j, k) for j in range(C) for k in range(j + 1)]
-    for pair, (j, k) in zip(sums, pairs, strict=True):
-        between = pair.B[:]
-        np.divide(between, e[:, None], out=between)
+    A, D = np.empty((C, R, C, R)), np.empty((L, C, C))
+    borders: dict[tuple[int, int], Any] = {}
+    classes = [(j, k) for j in range(C) for k in range(j + 1)]
+    for (j, k), pair in zip(classes, sums, strict=True):
+        H = pair.rescaled(unit)
         for a, b in {(j, k), (k, j)}:
-            np.divide(between, r, out=B[:, a, b])
-            A[a, :, b], D[:, a, b] = pair.A / np.outer(r, r), pair.d / e**2
-    T = objective.T
+            A[a, :, b], D[:, a, b], borders[a, b] = H.A, H.d, H.B
+    sums.clear()  # which makes room
+    T, f = objective.T, objective.sampling_fraction
     if not np.array_equal(T, np.eye(C)):
         A = np.einsum("ai,arbs,bj->irjs", T, A, T, optimize=True)
-        B = np.einsum("ai,labr,bj->lijr", T, B, T, optimize=True)
+        mixed = {(i, j): _mixed(borders, T[:, i], T[:, j]) for i, j in classes}
+        borders = {(i, j): mixed[max(i, j), min(i, j)] for i in range(C) for j in range(C)}
         D = T.T @ D @ T
-    if objective.sampling_fraction != 1.0:
-        A, B, D = (part / objective.sampling_fraction for part in (A, B, D))
+    if f != 1.0:
+        A, D, borders = A / f, D / f, {pair: border * (1.0 / f) for pair, border in borders.items()}
     free = objective.free
     outside = np.concatenate([free[:, :start], free[:, start + L :]], axis=1)
     inside = free[:, start : start + L].T
     if not free.all():
         A = np.where(outside[:, :, None, None] & outside, A, 0.0)
-        B = np.where(inside[:, :, None, None] & outside, B, 0.0)
+        borders = {(i, j): _cleared(border, ~inside[:, i], ~outside[j]) for (i, j), border in borders.items()}
         D = np.where(inside[:, :, None] & inside[:, None, :], D, 0.0)
+    B = ClassBorder(tuple(tuple(borders[i, j] for j in range(C)) for i in range(C)))
     penalty = np.zeros(free.shape) if objective.penalty is None else objective.penalty.diagonal(C)
     q = np.where(free, penalty, 1.0)
     q_outside = np.concatenate([q[:, :start], q[:, start + L :]], axis=1)
@@ -94,3 +110,27 @@ def _in_solver_coordinates(
     each = np.arange(C)
     D[:, each, each] += q[:, start : start + L].T
     return LevelPreconditioner(flat.reshape(C, R, C, R), B, D, start=start)
+
+
+def _mixed(borders: dict[tuple[int, int], Any], one: Array, two: Array) -> Any:
+    """Return ``Σ_ab one_a two_b B_ab``."""
+    total: Any = None
+    for (a, b), border in borders.items():
+        part = border * float(one[a] * two[b])
+        if total is None:
+            total = part
+        elif isinstance(total, SparseBorder):
+            total.add(part)
+        else:
+            total += part
+    return total
+
+
+def _cleared(border: Any, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> Any:
+    """Return a block with some rows and columns at zero."""
+    border = border * 1.0
+    if isinstance(border, SparseBorder):
+        border.clear(columns, rows)
+    else:
+        border[rows], border[:, columns] = 0.0, 0.0
+    return border

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oddsmith.bordered import ClassBorder
 from oddsmith.numerics import EPS, Array, factor_spd
 
 HELD = 1e-10  # Share of the diagonal that is added, so that directions without curvature stay definite.
-CHUNK = 1 << 20  # Numbers of a Hessian that are worked on at a time.
+CHUNK = 1 << 16  # Numbers of a Hessian that are worked on at a time.
 LEAST = 1e-6  # Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors.
 
 
@@ -76,16 +77,16 @@ class LevelPreconditioner:
     """A Hessian of several classes over a table, with the levels of one factor eliminated.
 
     A level meets no other level of its factor, so its weights in the C classes have a block of their own. ``A``
-    (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` (L × C × C × R) that between a level and
-    these, ``D`` (L × C × C) the blocks of the L levels, which begin at ``start``. Singular directions are held by a
-    small multiple of the diagonal.
+    (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` that between a level and these, ``D``
+    (L × C × C) the blocks of the L levels, which begin at ``start``. Singular directions are held by a small multiple
+    of the diagonal.
 
-    >>> A, B, D = np.array([[[[4.0]]]]), np.array([[[[2.0]]]]), np.array([[[5.0]]])
+    >>> A, B, D = np.array([[[[4.0]]]]), ClassBorder(((np.array([[2.0]]),),)), np.array([[[5.0]]])
     >>> LevelPreconditioner(A, B, D, start=1).solve(np.array([10.0, 12.0])).round(6).tolist()
     [1.625, 1.75]
     """
 
-    def __init__(self, A: Array, B: Array, D: Array, start: int) -> None:
+    def __init__(self, A: Array, B: ClassBorder, D: Array, start: int) -> None:
         (L, C, _), R = D.shape, A.shape[1]
         self.shape, self.start, self.stop = (C, R + L), start, start + L
         each = np.arange(C)
@@ -93,7 +94,7 @@ class LevelPreconditioner:
         D[:, each, each] += HELD * D[:, each, each] + EPS
         values, vectors = np.linalg.eigh(D)
         self.root = vectors / np.sqrt(np.maximum(values, EPS))[:, None, :]  # its square is the inverse of D
-        self.B = B.reshape(L, C, C * R)
+        self.B = B
         S = A.reshape(C * R, C * R).copy()
         S[np.diag_indices_from(S)] *= 1.0 + HELD
         step = max(1, CHUNK // (C * C * R))
@@ -107,11 +108,11 @@ class LevelPreconditioner:
         inside = b[:, self.start : self.stop].T
         outside = np.concatenate([b[:, : self.start], b[:, self.stop :]], axis=1)
         own = self._solve_levels(inside)
-        left = outside.ravel() - np.einsum("lic,li->c", self.B, own, optimize=True)
+        left = outside.ravel() - self.B.transposed_product(own)
         y = self.schur.solve(left)
         # Directions that the factor has left out keep their own scale, so that the matrix stays positive definite.
         y = np.where(self.schur.kept, y, left)
-        x = own - self._solve_levels(self.B @ y)
+        x = own - self._solve_levels(self.B.product(y))
         rest = y.reshape(len(b), -1)
         return np.concatenate([rest[:, : self.start], x.T, rest[:, self.start :]], axis=1).ravel()
 
