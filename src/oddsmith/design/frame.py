@@ -153,7 +153,9 @@ class Frame:
         return Frame(columns, kinds, self.n_rows, self.finite, self._codes)
 
     def take(self, rows: Indices) -> Frame:
-        taken = {name: x[rows] if isinstance(x, nw.Series) else x.take(rows) for name, x in self.columns.items()}
+        taken = {
+            name: _rows_of(x, rows) if isinstance(x, nw.Series) else x.take(rows) for name, x in self.columns.items()
+        }
         return Frame(taken, self.kinds, len(rows))
 
     def numbers(self, name: str, rows: slice | None = None) -> Array:
@@ -273,6 +275,14 @@ def is_plain(table: nw.DataFrame[Any]) -> bool:
             if column.dtype != nw.Decimal and _read(column)[1] in ("category", "date"):
                 return False
     return True
+
+
+def _rows_of(column: nw.Series[Any], rows: Indices) -> nw.Series[Any]:
+    """Return some rows of a column, those of pandas without an index of their own, which takes as much as numbers."""
+    some = column[rows]
+    if not some.implementation.is_pandas():
+        return some
+    return nw.from_native(some.to_native().reset_index(drop=True), series_only=True)
 
 
 def code(array: pa.Array) -> Coded:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from oddsmith.likelihood.objective import FoldObjective
 
 
+CHUNK_ROWS = 1 << 14  # Rows with weights that are counted at a time, to save memory.
+
+
 def between_bytes(objective: FoldObjective) -> float:
     """Return the bytes of the block between the factor eliminated and all else."""
     first, last = objective.eliminated or (0, 0)
@@ -258,4 +261,10 @@ def _level_squares(factor: CodeRows, s: Array | None) -> Array:
     """Return the sum of the weights of the rows of each column, times their squares."""
     if factor.x is None and s is None:
         return factor.by_column(count_codes(factor.codes, factor.levels).astype(np.float64))
-    return factor.squares((np.ones(len(factor.codes)) if s is None else s)[:, None])[:, 0]
+    total, n = np.zeros(factor.shape[1]), len(factor.codes)
+    step = max(CHUNK_ROWS, factor.levels)
+    for start in range(0, n, step):
+        part = factor.slice(start, min(start + step, n))
+        weight = np.ones(len(part.codes)) if s is None else s[start : start + step].astype(np.float64)
+        total += part.squares(weight[:, None])[:, 0]
+    return total
