@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,14 +48,20 @@ class Estimator(BaseEstimator):
         return self.basis_.names if has_basis(self) else input_names(self)
 
     def _names_at(self, columns: Indices) -> list[str]:
-        """Return the names of some columns; those of a design are not all made for it."""
+        """Return the names of some columns, in ascending order; those of a design are not all made for it."""
         design = None if has_basis(self) else learned_design(self)
         if design is None:
             return [str(name) for name in self._names()[columns]]
-        parts = [term.names for term in design.terms_]
-        ends = np.cumsum([len(part) for part in parts])
-        found = zip(np.searchsorted(ends, columns, side="right"), columns, strict=True)
-        return [str(parts[k][j - ends[k]]) for k, j in found]  # counted from the end of its part
+        found: list[str] = []
+        start = 0
+        for part in (term.names for term in design.terms_):
+            inside = columns[(columns >= start) & (columns < start + len(part))] - start
+            if len(inside) * 16 < len(part):
+                found.extend(part[j] for j in inside.tolist())
+            else:
+                found.extend(compress(part, np.isin(np.arange(len(part)), inside, assume_unique=True).tolist()))
+            start += len(part)
+        return found
 
     def _check_fitted(self) -> None:
         check_fitted(self, "fit(X, y)")
