@@ -19,7 +19,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
-CHUNK = 1 << 17
+CHUNK = 1 << 15
 """Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
@@ -368,7 +368,8 @@ class BorderedFactor:
         """A bound of ``‖G‖²``."""
         square, longest, columns = 0.0, 0.0, np.zeros(len(self.H.A))
         for rows in self.H._chunks():
-            size = np.abs(self.H.B[rows]) / self._d[rows, None]
+            size = np.abs(self.H.B[rows])
+            size /= self._d[rows, None]
             square += float(np.vdot(size, size))
             longest = max(longest, float(size.sum(axis=1).max(initial=0.0)))
             columns += size.sum(axis=0)
