@@ -117,7 +117,7 @@ def find_decimal(table: pa.Table) -> str | None:
     """
     signs: set[str | None] = set()
     for column in table.columns:
-        if pa.types.is_string(column.type):
+        if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
             signs.add(_sign_in(column))
         elif pa.types.is_floating(column.type):
             signs.add("." if _has_point(column.slice(0, 200).to_pylist()) else None)
