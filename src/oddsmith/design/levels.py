@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,10 @@ class ColumnSummary:
         there = self.pruned().texts
         assert there is not None
         levels, weight = there["level"].to_pylist(), there["weight"].to_numpy()
-        order = sorted(range(len(levels)), key=levels.__getitem__)
-        ordered = tuple(levels[i] for i in order)
-        return replace(self, levels=ordered, weight=np.asarray(weight[order], dtype=np.float64), texts=None)
+        if not all(map(lt, levels, levels[1:])):  # those of files are in order
+            order = sorted(range(len(levels)), key=levels.__getitem__)
+            levels, weight = [levels[i] for i in order], weight[order]
+        return replace(self, levels=tuple(levels), weight=np.asarray(weight, dtype=np.float64), texts=None)
 
     def pruned(self) -> ColumnSummary:
         """Return the summary without levels that a dictionary has and no row."""

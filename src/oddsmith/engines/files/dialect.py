@@ -238,4 +238,6 @@ def _delimiter_of(head: bytes) -> str:
             share = sum(len(row) == len(rows[0]) for row in rows) / len(rows) if rows and len(rows[0]) > 1 else 0.0
             if share > most:
                 best, most = sign, share
+            if most == 1.0:
+                break
     return best

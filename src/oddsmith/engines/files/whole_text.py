@@ -107,7 +107,7 @@ class _Parsed:
     def __init__(self, native: Kernels, table: TextTable, kinds: list[int], threads: int) -> None:
         self.native, self.table, self.kinds, self.threads = native, table, kinds, threads
         start, size = table.start, table.file.size
-        parts = max(1, round((size - start) / BLOCK))
+        parts = threads * max(1, round((size - start) / BLOCK / threads))  # as many for each thread
         self.places = [start + k * (size - start) // parts for k in range(parts + 1)]
         self.readers: list[CsvReader] = []
         self.arrays: CsvArrays = []
