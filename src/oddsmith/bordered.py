@@ -203,6 +203,16 @@ class BorderedDiagonal:
         r, e = self.rest(v), v[self.start : self.stop]
         return self.join(self.A @ r + self.transposed_product(e), self.B @ r + (self.d * e.T).T)
 
+    def first_row(self) -> Array:
+        """Return the row of the first coordinate outside the diagonal block, which is that of the intercept.
+
+        >>> BorderedDiagonal(
+        ...     A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.ones(2), start=1
+        ... ).first_row().tolist()
+        [4.0, 1.0, 2.0]
+        """
+        return self.join(self.A[0], self.B @ np.eye(1, len(self.A))[0])
+
     def diagonal(self) -> Array:
         """Return the diagonal."""
         return self.join(self.A.diagonal(), self.d)

@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from oddsmith import LogisticRegression
 from oddsmith.data_access import collected_rows
-from oddsmith.engines.files import FileParts, whole_text
+from oddsmith.engines.files import FileParts, text, whole_text
 from oddsmith.kernels import native
 
 
@@ -48,6 +48,52 @@ def test_random_files_equal_arrow(seed: int, level: str, tmp_path: Path, monkeyp
                     levels = found.table[name].chunk(0).dictionary.to_pylist()
                     assert levels == sorted({text for text in values if text is not None})
                     assert found.counts[name].tolist() == [values.count(level) for level in (None, *levels)]
+
+
+VALUES = {
+    "whole": lambda i: str(i * 37 % 1000 - 100),
+    "long": lambda i: str(10**17 + i),
+    "decimal": lambda i: f"{i / 7:.3f}",
+    "mixed": lambda i: f"{i / 7:.1f}" if i > 900 else str(i),
+    "power": lambda i: f"{i}e-3" if i > 300 else f"{i / 2}",
+    "text": lambda i: f"t{i % 50}",
+    "accents": lambda i: f"é{i % 9}",
+    "digits": lambda i: f"{i}a",
+    "late text": lambda i: "x" if i == 990 else str(i),
+    "truth": lambda i: "true" if i % 3 else "False",
+    "yes": lambda i: (" yes", "no", "NO")[i % 3],
+    "odd": lambda i: ("inf", "nan", "Infinity", "1.5")[i % 4],
+    "date": lambda i: f"2026-01-{1 + i % 28:02}",
+    "day": lambda i: f"{1 + i % 28}.01.2026",
+    "time": lambda i: f"12:{i % 60:02}",
+    "money": lambda i: f"${i}.50",
+    "comma": lambda i: f'"{i},5"',
+    "nothing": lambda i: "",
+    "code": lambda i: f"0{i}",
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_types_and_formats_are_those_that_arrow_infers(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [list(VALUES)[k] for k in rng.choice(len(VALUES), 3)] if seed % 3 else ["whole", "decimal", "text"]
+    kinds += [list(VALUES)[seed % len(VALUES)]] if seed % 2 else []
+    n, missing = int(rng.integers(1, 1200)), (0.0, 0.02, 0.9)[seed % 3] * (seed % 4 > 0)
+    rows = [",".join("NA" if rng.random() < missing else VALUES[kind](i) for kind in kinds) + ",1" for i in range(n)]
+    path = tmp_path / "a.csv"
+    end = "\r\n" if seed % 5 == 0 else "\n"
+    path.write_text(
+        end.join([",".join(f"c{j}" for j in range(len(kinds) + 1)), *rows, *([""] * (seed % 2))]), "utf-8", newline=""
+    )
+    opened = [FileParts.open(path)]
+    monkeypatch.setattr(text, "guess_types", lambda *_: None)
+    opened.append(FileParts.open(path))
+    one, two = opened
+    assert one.schema.equals(two.schema)
+    assert one.formats == two.formats and one.plain_formats == two.plain_formats and one.dialect == two.dialect
+    assert one.expected_rows == two.expected_rows
 
 
 @pytest.mark.parametrize(

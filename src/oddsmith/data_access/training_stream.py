@@ -216,7 +216,8 @@ def learn_formats(model: BaseEstimator, parts: Wrapped, roles: Roles) -> Roles:
         found, told, dialect = {**inner.plain_formats, **inner.formats}, inner.formats, inner.dialect
     own: dict[str, TextFormat] = {}
     if isinstance(inner, TypedTables) and may_sample(parts) and roles.features:
-        own = find_formats(inner.text_sample(roles.features))
+        some = inner.text_sample(roles.features)
+        own = {} if some is None else find_formats(some)
     keep_formats(model, {**found, **own})
     if told or own or dialect:
         warnings.warn(describe({**told, **own}, dialect), FormatWarning, stacklevel=caller_level())

@@ -15,7 +15,7 @@ from scipy import sparse
 from oddsmith.block import Block
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import multiply, read_weights
-from oddsmith.design.frame import Frame
+from oddsmith.design.frame import Coded, Frame
 from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema, level_weights
@@ -211,7 +211,7 @@ class DataSummary:
                 n_rows=len(t),
                 n_present=len(t) if s is None else int(np.count_nonzero(s)),
                 classes=classes,
-                weight=level_weights(t, len(classes), s)[1:],
+                weight=label_weights(labels, t, len(classes), s),
                 schema=schema,
                 columns=0 if isinstance(rows, nw.DataFrame | Frame) else int(rows.shape[1]),
                 offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
@@ -245,6 +245,12 @@ class DataSummary:
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[DataSummaryParams]:
         return [DataSummaryParams(roles=Roles()), DataSummaryParams(roles=Roles(), share=0.5, most=8)]
+
+
+def label_weights(labels: object, t: Codes, K: int, s: Array | None) -> Array:
+    """Return the total weight of each class; codes of labels may have been counted."""
+    counts = labels.counts if isinstance(labels, Coded) and s is None and t is labels.codes else None
+    return level_weights(t, K, s)[1:] if counts is None else counts[1:].astype(np.float64)
 
 
 def some_weights(s: Array | None, n: int) -> Array | None:

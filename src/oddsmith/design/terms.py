@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,12 @@ class Term:
     @property
     def width(self) -> int:
         """The number of columns."""
-        return int(np.prod([len(factor.names) for factor in self.factors], dtype=np.int64))
+        return prod(len(factor.names) for factor in self.factors)
 
     @property
     def entries(self) -> int:
         """The most entries of a row that are not zero."""
-        return int(np.prod([len(f.names) for f in self.factors if f.what != "levels"], dtype=np.int64))
+        return prod(len(factor.names) for factor in self.factors if factor.what != "levels")
 
 
 def is_sparse(terms: Sequence[Term]) -> bool:

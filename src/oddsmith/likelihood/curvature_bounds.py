@@ -71,7 +71,7 @@ def eigenvalue_bound(objective: FoldObjective, H: Array | BorderedDiagonal) -> f
     penalty = objective.penalty
     if penalty is None or penalty.Q.ndim == 2 or objective.shape[0] > 1 or not objective.all_free:
         return 0.0
-    first = H @ np.eye(1, len(H.d) + len(H.A))[0] if isinstance(H, BorderedDiagonal) else H[0]
+    first = H.first_row() if isinstance(H, BorderedDiagonal) else H[0]
     if not first[0] > 0.0:
         return 0.0
     s, v, q = first[0], np.linalg.norm(first[1:]) / first[0], penalty.Q[1:].min(initial=np.inf)

@@ -48,7 +48,8 @@ class ObjectiveState:
     """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
 
     ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero; ``find_cells`` waits for
-    those that are being found. ``level_ranges`` say which of its levels are summed at a time.
+    those that are being found. ``level_ranges`` say which of its levels are summed at a time, ``level_squares`` are the
+    rows of the levels of each factor, times their weights.
     """
 
     passes: int = 0
@@ -57,6 +58,7 @@ class ObjectiveState:
     cells: Cells | None = None
     level_ranges: list[tuple[int, int]] | None = None
     find_cells: Callable[[], Cells] | None = None
+    level_squares: list[Array] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -152,6 +152,22 @@ def cells_of(objective: FoldObjective) -> Cells:
     return state.cells
 
 
+def _look(objective: FoldObjective) -> Cells:
+    """Return the cells, after the sums of squares that the first step needs."""
+    objective.state.level_squares = [
+        _level_squares(factor, objective.memory_source.s) for factor, _ in _factors(objective)
+    ]
+    return _cells(objective, 1)
+
+
+def _factors(objective: FoldObjective) -> list[tuple[CodeRows, tuple[int, int]]]:
+    """Return the factors and their columns."""
+    rows = objective.memory_source.X
+    assert isinstance(rows, SplitRows)
+    both = zip(rows.parts, rows.ranges, strict=True)
+    return [(part, columns) for part, columns in both if isinstance(part, CodeRows)]
+
+
 def _cells(objective: FoldObjective, threads: int) -> Cells:
     """Return which levels of other factors occur beside those of the factor eliminated: one pass over the codes."""
     source, columns = objective.memory_source, objective.eliminated
@@ -179,7 +195,7 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     source, (C, P) = objective.memory_source, objective.shape
     first, last = objective.eliminated or (0, 0)
     if objective._has_cells and objective.state.cells is None:  # while one thread searches the sample
-        objective.state.find_cells = in_background(partial(_cells, objective, 1), _threads(objective))
+        objective.state.find_cells = in_background(partial(_look, objective), _threads(objective))
     kept = np.ones(P, dtype=bool)
     kept[1 + first : 1 + last] = False
     assert isinstance(source.X, SplitRows)
@@ -234,10 +250,11 @@ class SampleFactor:
         source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
         prior = np.zeros(objective.size) if objective.penalty is None else objective.penalty.diagonal(1)[0]
         diagonal = np.full(objective.size, np.nan)
-        assert isinstance(source.X, SplitRows)
-        parts = zip(source.X.parts, source.X.ranges, strict=True)
-        factors = [(part, columns) for part, columns in parts if isinstance(part, CodeRows)]
-        squares = parallel_map(lambda one: _level_squares(one[0], source.s), factors, _threads(objective))
+        if objective.state.find_cells is not None:
+            cells_of(objective)
+        factors, known = _factors(objective), objective.state.level_squares
+        work = parallel_map(lambda one: _level_squares(one[0], source.s), factors, _threads(objective))
+        squares = list(work) if known is None else known
         for (_, (a, b)), sums in zip(factors, squares, strict=True):
             mean = H[0, 0] / objective.weight / objective.scale[a:b] ** 2
             diagonal[1 + a : 1 + b] = sums * mean + prior[1 + a : 1 + b]

@@ -117,7 +117,7 @@ def find_decimal(table: pa.Table) -> str | None:
     """
     signs: set[str | None] = set()
     for column in table.columns:
-        if pa.types.is_string(column.type):
+        if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
             signs.add(_sign_in(column))
         elif pa.types.is_floating(column.type):
             signs.add("." if _has_point(column.slice(0, 200).to_pylist()) else None)
@@ -238,4 +238,6 @@ def _delimiter_of(head: bytes) -> str:
             share = sum(len(row) == len(rows[0]) for row in rows) / len(rows) if rows and len(rows[0]) > 1 else 0.0
             if share > most:
                 best, most = sign, share
+            if most == 1.0:
+                break
     return best

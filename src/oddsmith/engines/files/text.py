@@ -19,7 +19,7 @@ from oddsmith.engines.files.dialect import SEPARATOR_LINE, UTF8, TextDialect, fi
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
-from oddsmith.engines.files.plain_text import read_plain
+from oddsmith.engines.files.plain_text import guess_types, read_plain
 from oddsmith.engines.files.schemas import as_codes, check_unique, common_type, conform, refine_type, text_columns
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.engines.text_formats import TextFormat, find_format
@@ -118,7 +118,7 @@ class TextTable(TableFile):
         if not complete or len(text) >= SAMPLE:
             rows = rows[: Lines.of(rows, delimiter).last_row()]
         given = {name: type_ for name, type_ in (types or {}).items() if name in names}
-        sample = table.convert(rows, line, names, given)
+        sample = table._plain_sample(rows, names, given) or table.convert(rows, line, names, given)
         if dialect.decimal is None and (sign := find_decimal(sample)):
             table = replace(table, dialect=replace(dialect, decimal=sign))
             sample = sample if sign == "." else table.convert(rows, line, names, given)
@@ -126,8 +126,14 @@ class TextTable(TableFile):
         size = 4 * file.size if is_compressed(file.path) else file.size
         row_bytes = len(rows) / sample.num_rows if sample.num_rows else float(max(1, len(rows)))
         expected = max(0, round((size - table.start) / row_bytes))
-        table = replace(table, schema=sample.schema, expected_rows=expected, fixed=frozenset(given))
-        return replace(table, sample=sample)
+        schema = pa.schema([(one.name, as_text(one.type)) for one in sample.schema])
+        return replace(table, schema=schema, expected_rows=expected, fixed=frozenset(given), sample=sample)
+
+    def _plain_sample(self, rows: Text, names: list[str], given: Types) -> pa.Table | None:
+        """Return the first rows, text as codes, if the kernel for plain text reads them; else None."""
+        plain = self.dialect.encoding in (*UTF8, None) and self.dialect.decimal != "," and not given
+        types = guess_types(rows, self.delimiter, names) if plain and rows else None
+        return None if types is None else read_plain(rows, self.delimiter, names, types)
 
     def _names(self, header: Text) -> list[str]:
         """Return the names in the header; Arrow reads all but a plain one."""
@@ -144,11 +150,12 @@ class TextTable(TableFile):
         sample = self.sample
         if sample is None:
             return self
-        open_ = [one.name for one in sample.schema if pa.types.is_string(one.type) and one.name not in self.fixed]
+        types = {one.name: one.type for one in sample.schema if pa.types.is_string(as_text(one.type))}
+        open_ = {name: type_ for name, type_ in types.items() if name not in self.fixed}
         tables = [sample, *(self._some_rows(chunks, open_) if open_ else ())]
         found = {}
-        for name in open_:
-            column = pa.chunked_array([chunk for rows in tables for chunk in rows[name].chunks], pa.string())
+        for name, type_ in open_.items():
+            column = pa.chunked_array([chunk for rows in tables for chunk in rows[name].chunks], type_)
             format_ = find_format(column, self.dialect.decimal)
             if format_ is not None:
                 found[name] = format_
@@ -179,15 +186,15 @@ class TextTable(TableFile):
         schema = pa.schema([(name, formats_[name].type if name in formats_ else t) for name, t in types.items()])
         return replace(self, schema=schema, formats=formats_, sample=None)
 
-    def _some_rows(self, chunks: Iterable[Text], names: list[str]) -> list[pa.Table]:
-        """Return the named columns of the whole rows in chunks of bytes, as text, without chunks that cannot be cut."""
+    def _some_rows(self, chunks: Iterable[Text], types: Types) -> list[pa.Table]:
+        """Return columns of text of the whole rows in chunks of bytes, without chunks that cannot be cut."""
         texts = [chunk[chunk.find(b"\n") + 1 : chunk.rfind(b"\n") + 1] for chunk in chunks]
         texts = [text for text in texts if text]
         plain = not any(b'"' in text for text in texts)
         rows = []
         for text in [b"".join(texts)] if plain and texts else texts:
             with suppress(InvalidInputError):  # cut within a quoted field, or invalid: reading all of it reports it
-                rows.append(self._parse(text, 1, dict.fromkeys(names, pa.string()), names))
+                rows.append(self._parse(text, 1, types, list(types)))
         return rows
 
     def with_types(self, types: Expected) -> TextTable:
@@ -391,6 +398,11 @@ class TextTable(TableFile):
         rows = partial(formats.numbered_rows, text if header else b"", self.delimiter, line)
         known = formats.describe_bad_value(rows(), header, why) or formats.describe_bad_line(rows(), header)
         return known or f"{why.splitlines()[0].rstrip('.')}."
+
+
+def as_text(type_: pa.DataType) -> pa.DataType:
+    """Return the type of text for codes of it, others as they are."""
+    return pa.string() if pa.types.is_dictionary(type_) else type_
 
 
 def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearray:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oddsmith.engines.files.plain_text import KINDS, MISSING, number_array, pack_bits, text_array
+from oddsmith.engines.files.plain_text import KINDS, MISSING, MISSING_WORDS, number_array, pack_bits, text_array
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.native import Kernels, kernels
@@ -43,7 +43,6 @@ BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's o
 MARGIN, LONGEST = 1 << 12, 1 << 16
 """Bytes beyond a block in which its last row is expected to end, and in which it must."""
 FEW = 500  # Levels up to which Python sorts them faster than Arrow.
-MISSING_WORDS = frozenset(MISSING.to_pylist())
 SPARE = 1.1  # Rows for which there is room at first, against those expected from the length of the first ones.
 
 
@@ -108,7 +107,7 @@ class _Parsed:
     def __init__(self, native: Kernels, table: TextTable, kinds: list[int], threads: int) -> None:
         self.native, self.table, self.kinds, self.threads = native, table, kinds, threads
         start, size = table.start, table.file.size
-        parts = max(1, round((size - start) / BLOCK))
+        parts = threads * max(1, round((size - start) / BLOCK / threads))  # as many for each thread
         self.places = [start + k * (size - start) // parts for k in range(parts + 1)]
         self.readers: list[CsvReader] = []
         self.arrays: CsvArrays = []
