@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Statistic)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ObjectiveState:
     """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
 
