@@ -104,7 +104,7 @@ class Coded:
         return len(self.codes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """Some columns of a table: numbers unchanged (narwhals series, Arrow columns), all others as Arrow arrays.
 
@@ -116,9 +116,9 @@ class Frame:
     ({'age': 'number', 'race': 'category'}, [19.0, nan], [0, 1])
     """
 
-    columns: dict[str, Any]
-    kinds: dict[str, str]
-    n_rows: int
+    columns: dict[str, Any] = field(kw_only=False)
+    kinds: dict[str, str] = field(kw_only=False)
+    n_rows: int = field(kw_only=False)
     finite: frozenset[str] = frozenset()
     _codes: dict[str, Coded] = field(default_factory=dict, repr=False, compare=False)
 
@@ -138,7 +138,7 @@ class Frame:
             coded[name] = Coded(_text_levels(array.dictionary), codes, counts=counts[name])
         kinds = {name: KINDS[type_name(column.type)] for name, column in columns.items()}
         finite = frozenset(name for name in columns if name not in counts and not columns[name].null_count)
-        return cls(columns, kinds, table.num_rows, finite, coded)
+        return cls(columns, kinds, table.num_rows, finite=finite, _codes=coded)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -150,7 +150,7 @@ class Frame:
             if name not in self.columns:
                 raise absent_column(name, self.columns)
         columns, kinds = ({name: of[name] for name in names} for of in (self.columns, self.kinds))
-        return Frame(columns, kinds, self.n_rows, self.finite, self._codes)
+        return Frame(columns, kinds, self.n_rows, finite=self.finite, _codes=self._codes)
 
     def take(self, rows: Indices) -> Frame:
         taken = {
