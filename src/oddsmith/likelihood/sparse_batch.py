@@ -9,7 +9,7 @@ near their optima.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +23,8 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import (
     PRECISION,
+    ROUNDING,
+    Ending,
     ProximalNewton,
     SparseOptimum,
     SparsePenalty,
@@ -93,6 +95,7 @@ class _Point:
     gap: float = np.inf
     steps: int = 0
     done: bool = False
+    ending: Ending = field(default_factory=Ending)
 
     @property
     def is_near(self) -> bool:
@@ -110,7 +113,8 @@ class _Point:
         if self.e is not None:
             self.H = corrected(self.H, new.w - self.e.w, new.gradient - self.e.gradient)
         self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
-        self.done = self.gap <= tol * max(1.0, abs(value))
+        certified = self.gap <= tol * max(1.0, abs(value))
+        self.done = certified and self.ending.reached(self.gap, ROUNDING * abs(value))
         if not self.done:
             self.target = _model_minimum(self.H, new.gradient, new.w, self.penalty)
 
@@ -265,4 +269,5 @@ def _sample_optima(sample: SparseProblem, scales: Sequence[float], e: ObjectiveV
 def _optimum(point: _Point) -> SparseOptimum:
     assert point.e is not None
     H = np.zeros((0, 0)) if point.H is None else point.H
-    return SparseOptimum(e=point.e, value=point.value, gap=max(point.gap, 0.0), H=H, iterations=point.steps)
+    gap = max(point.gap, 0.0) + ROUNDING * abs(point.value)
+    return SparseOptimum(e=point.e, value=point.value, gap=gap, H=H, iterations=point.steps)

@@ -31,7 +31,7 @@ from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.proximal_newton import ProximalNewton, SparseOptimum, SparsePenalty, dual_gap
+from oddsmith.solvers.proximal_newton import ROUNDING, ProximalNewton, SparseOptimum, SparsePenalty, dual_gap
 
 
 @dataclass(frozen=True)
@@ -303,12 +303,12 @@ class SparseProblem:
                     gradient=self._restricted(e.gradient, working.columns),
                 )
             exact = working.objective.n_rows * float(working.objective.size) ** 2 <= policy.POLICY.sparse_products
-            found = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter).minimise(
+            found = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter, moves=False).minimise(
                 working.objective, sub_penalty, inner, working.H
             )
             working.H, iterations = found.H, iterations + found.iterations
             e = self.objective.evaluate(self._expanded(found.e.w, working.columns))
-            gap = max(dual_gap(e, penalty), 0.0)
+            gap = max(dual_gap(e, penalty), 0.0) + ROUNDING * abs(found.value)
             result = SparseOptimum(e=e, value=found.value, gap=gap, H=found.H, iterations=iterations)
             if self.record is not None:
                 self.record(replace(e, value=found.value), 1.0)

@@ -55,6 +55,13 @@ class Policy:
     """Passes after which a scale goes on alone."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
+    sparse_tight: float = 4.0
+    sparse_slow: float = 0.3
+    sparse_last_steps: int = 4
+    """A duality gap within the tolerance ends a descent at so many times what its model says is left, where a step
+    leaves more than this share of it, or after so many more steps."""
+    sparse_curvature_change: float = 2.0
+    """Factor by which curvatures may have changed since the Hessian that residuals are moved by."""
     eliminated_columns: int = 200
     eliminated_levels: int = 100
     """Columns of a table, and levels of its largest factor, from which that factor is eliminated from the Hessian."""
