@@ -11,6 +11,7 @@ from scipy import linalg, sparse
 from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.kernels.coordinate_descent import Blocks
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
@@ -60,6 +61,31 @@ class ClassDescent(ColumnDescent):
         if self.intercept:
             p = _balanced(p, self.s, self.s @ self.own)
         return np.asarray(self.s[:, None] * (p - self.own))
+
+    def corrected(self, at: ColumnPoint, penalty: Array) -> Array:
+        assert self.columns is not None
+        p = np.exp(log_softmax(at.a))
+        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
+        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
+
+        def curved(z: Array) -> Array:
+            moved = model.residuals(z) - model.r
+            if model.inverse is None:
+                return moved
+            return np.asarray(model.residuals(z - model.inverse @ moved.sum(axis=0)) - model.r)
+
+        squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
+        diagonal = squares[:, None] * (p * (1.0 - p)).mean(axis=0) + ridge[:, None]
+        correction = DualCorrection(
+            columns=self.columns,
+            penalty=some[:, None],
+            ridge=ridge[:, None],
+            diagonal=np.where(diagonal > 0.0, diagonal, 1.0),
+            curved=curved,
+            grouped=self.grouped,
+        )
+        shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
+        return correction.apply(model.residuals(np.zeros_like(p) + shift), at.weights_of(self.chosen, len(penalty)))
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None

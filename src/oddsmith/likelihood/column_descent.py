@@ -25,8 +25,11 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.numerics import EPS, Array, log1pexp
+from oddsmith.solvers import policy
+from oddsmith.solvers.proximal_newton import ROUNDING
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns of a dense matrix up to which their products are formed.
@@ -141,6 +144,10 @@ class ColumnDescent(ABC):
         """Return the conjugate of the loss at shrunk residuals."""
 
     @abstractmethod
+    def corrected(self, at: ColumnPoint, penalty: Array) -> Array:
+        """Return the residuals at a point, corrected until they meet the conditions of an optimum."""
+
+    @abstractmethod
     def feasible(self, theta: Array) -> Array:
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
@@ -201,13 +208,20 @@ class ColumnDescent(ABC):
             fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
             best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
             if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
-                self._look_at_all(at, penalty)
+                self._look_at_all(self._tightened(at, penalty), penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
                     break
                 self.choose(self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty))
                 best = np.inf
             finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
             precision = max(LAST_PRECISION, finer)
+        return at
+
+    def _tightened(self, at: ColumnPoint, penalty: Array) -> ColumnPoint:
+        """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap."""
+        apart = at.loss + self.entropy(at.theta, 1.0) - float((at.theta * at.a).sum())
+        if at.gap - apart > policy.POLICY.sparse_tight * max(apart, ROUNDING * abs(at.value)):
+            at.theta = self.feasible(self.corrected(at, penalty))
         return at
 
     def wanted(
@@ -304,7 +318,7 @@ class ColumnDescent(ABC):
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         g = self.gradient(at.theta) if self.ridge.any() else None
         at.sizes = self.gradient_sizes(at.theta) if g is None else self.sizes(g)
-        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge)
+        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
 
     def gap(self, at: ColumnPoint, g: Array | None, size: Array, penalty: Array, ridge: Array) -> float:
         """Return the objective less the value of the dual at the residuals, shrunk until they are feasible.
@@ -317,7 +331,7 @@ class ColumnDescent(ABC):
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
         if g is not None and (ridged := ridge > 0.0).any():
             dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
-        return at.value - dual
+        return max(at.value - dual, 0.0)
 
     def ridge_conjugate(self, g: Array, penalty: Array, ridge: Array) -> float:
         """Return the conjugate of a penalty with a ridge at the gradient of its columns."""
@@ -397,6 +411,31 @@ class TwoClassDescent(ColumnDescent):
         change = columns.activations(x - before) + shift
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
+    def corrected(self, at: ColumnPoint, penalty: Array) -> Array:
+        assert self.columns is not None
+        r, h = self._residuals(at)
+        some, x = penalty[self.chosen], at.weights_of(self.chosen, len(penalty))
+        if self.gram is not None and self.gram.h is not None:
+            shift = -float(r.sum()) / self.gram.total if self.intercept else 0.0
+            return self.gram.corrected(x, r + self.gram.h * shift, some, policy.POLICY.dual_precision)[2]
+        model, total = self.columns.model(h, self.ridge[self.chosen], centred=self.intercept), float(h.sum())
+
+        def curved(z: Array) -> Array:
+            return h[:, None] * (z - (h @ z) / total if self.intercept else z)
+
+        correction = DualCorrection(
+            columns=self.columns,
+            penalty=some[:, None],
+            ridge=model.ridge[:, None],
+            diagonal=np.where(model.diagonal > 0.0, model.diagonal, 1.0)[:, None],
+            curved=curved,
+        )
+        return correction.apply(r + self._balancing(r, h), x)
+
+    def _balancing(self, r: Array, h: Array) -> Array:
+        """Return the change of the residuals that makes their sum zero, with an intercept."""
+        return -h * (float(r.sum()) / float(h.sum())) if self.intercept else np.zeros_like(r)
+
     def choose(self, columns: npt.NDArray[np.intp]) -> None:
         if not isinstance(self.X, np.ndarray) or len(columns) > MOST_PRODUCTS:
             self.gram = None
@@ -428,7 +467,7 @@ class TwoClassDescent(ColumnDescent):
         doubtful[self.chosen] = False
         at.sizes[self.chosen] = np.abs(self.columns.dots(at.theta))
         at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
-        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
 
     def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         """Return the point after a step by the products of the columns, perhaps under curvatures of another point.

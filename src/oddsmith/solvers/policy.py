@@ -60,6 +60,12 @@ class Policy:
     sparse_last_steps: int = 4
     """A duality gap within the tolerance ends a descent at so many times what its model says is left, where a step
     leaves more than this share of it, or after so many more steps."""
+    dual_corrections: int = 4
+    dual_precision: float = 1e-15
+    dual_residual: float = 1e-9
+    dual_products: int = 200
+    """Times that residuals are moved until they meet the conditions of an optimum, how far these may be missed relative
+    to the penalty, and how exactly and in how many products each step is solved for."""
     sparse_curvature_change: float = 2.0
     """Factor by which curvatures may have changed since the Hessian that residuals are moved by."""
     eliminated_columns: int = 200

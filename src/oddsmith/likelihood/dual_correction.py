@@ -1,0 +1,102 @@
+"""Residuals that meet the conditions of an optimum: a dual point whose gap is of the second order.
+
+Residuals at weights near the optimum miss its conditions by as much as the weights are away, and so does their dual
+value, though the objective is only away by the square of that. The conditions are met again by a Newton step of the
+weights that are not zero: residuals follow it to first order, and their dual value is away by the square as well.
+
+1. The conditions that residuals miss: over weights that are not zero, and columns whose gradient is above the penalty.
+2. Conjugate gradients solve for the step, on products with the columns and the curvatures of the rows alone.
+3. Residuals follow the step. What is missed now is due to rounding, to a step that ended early, or to the norms of
+   groups, which turn: the same again, towards where they have turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.numerics import Array
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.truncated_newton import conjugate_gradients
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualCorrection:
+    """Columns with their penalty, ridge and a diagonal near that of the Hessian (each m × 1, or m × K for classes).
+
+    ``curved`` turns a change of the activations into that of the residuals, with the intercepts at their best.
+    """
+
+    columns: MatrixColumns
+    penalty: Array
+    ridge: Array
+    diagonal: Array
+    curved: Callable[[Array], Array]
+    grouped: bool = False
+
+    def apply(self, theta: Array, x: Array) -> Array:
+        """Return residuals near ``theta`` that meet the conditions over the weights ``x``."""
+        settings, w, shape = policy.POLICY, x, theta.shape
+        theta, w = theta.reshape(len(theta), -1), x.reshape(len(x), -1).copy()
+        for _ in range(settings.dual_corrections):
+            g = self.columns.dots(theta.reshape(shape)).reshape(w.shape)
+            bound, pull = self._conditions(g, w)  # 1
+            missed = np.where(bound, g + self.ridge * w + pull, 0.0)
+            if np.abs(missed).max(initial=0.0) <= settings.dual_precision * self.penalty.max(initial=0.0):
+                break
+            d = -self._solve(missed, bound, w)  # 2
+            theta = theta + self.curved(self._activations(d))  # 3
+            w = w + d
+        return theta.reshape(shape)
+
+    def _conditions(self, g: Array, w: Array) -> tuple[npt.NDArray[np.bool_], Array]:
+        """Return which weights have a condition, and the pull of the penalty there."""
+        if not self.grouped:
+            bound = (w != 0.0) | (np.abs(g) > self.penalty)
+            return bound, self.penalty * np.where(w != 0.0, np.sign(w), -np.sign(g))
+        size, slope = np.linalg.norm(w, axis=1, keepdims=True), np.linalg.norm(g, axis=1, keepdims=True)
+        live = size > 0.0
+        pull = self.penalty * np.where(live, w / np.where(live, size, 1.0), -g / np.where(slope > 0.0, slope, 1.0))
+        return np.broadcast_to(live | (slope > self.penalty), w.shape), pull
+
+    def _activations(self, d: Array) -> Array:
+        if d.shape[1] == 1:
+            return self.columns.activations(np.ascontiguousarray(d[:, 0]))[:, None]
+        return np.asarray(self.columns.matrix() @ d)
+
+    def _solve(self, missed: Array, bound: npt.NDArray[np.bool_], w: Array) -> Array:
+        settings, flat = policy.POLICY, missed.ravel()
+        size = np.linalg.norm(w, axis=1, keepdims=True) if self.grouped else np.zeros((1, 1))
+        bend = np.where(size > 0.0, self.penalty / np.where(size > 0.0, size, 1.0), 0.0) if self.grouped else size
+        system = _System(self, bound, w / np.where(size > 0.0, size, 1.0), bend)
+        start = ObjectiveValue(w=flat, value=0.0, log_likelihood=0.0, gradient=flat)
+        found = conjugate_gradients(system, start, system, settings.dual_residual, settings.dual_products)
+        return found.reshape(w.shape)
+
+
+@dataclass(frozen=True)
+class _System:
+    """The Hessian over the weights that have conditions: that of the loss, the ridge, and the norms of groups."""
+
+    of: DualCorrection
+    bound: npt.NDArray[np.bool_]
+    unit: Array
+    bend: Array
+
+    def hessian_product(self, w: Array, d: Array) -> Array:
+        """Return the Hessian times ``d``."""
+        part, of = np.where(self.bound, d.reshape(self.bound.shape), 0.0), self.of
+        moved = of.curved(of._activations(part))
+        product = of.columns.dots(moved if part.shape[1] > 1 else moved[:, 0]).reshape(part.shape) + of.ridge * part
+        if of.grouped:
+            product += self.bend * (part - self.unit * (self.unit * part).sum(axis=1, keepdims=True))
+        return np.where(self.bound, product, 0.0).ravel()
+
+    def solve(self, r: Array) -> Array:
+        """Return ``r`` over the diagonal."""
+        return (r.reshape(self.bound.shape) / (self.of.diagonal + self.bend)).ravel()
