@@ -62,7 +62,7 @@ class ClassDescent(ColumnDescent):
             p = _balanced(p, self.s, self.s @ self.own)
         return np.asarray(self.s[:, None] * (p - self.own))
 
-    def corrected(self, at: ColumnPoint, penalty: Array) -> Array:
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
         assert self.columns is not None
         p = np.exp(log_softmax(at.a))
         ridge, some = self.ridge[self.chosen], penalty[self.chosen]
@@ -82,10 +82,22 @@ class ClassDescent(ColumnDescent):
             ridge=ridge[:, None],
             diagonal=np.where(diagonal > 0.0, diagonal, 1.0),
             curved=curved,
+            hessian=lambda column, cls: self._hessian(model, column, cls),
             grouped=self.grouped,
         )
         shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
-        return correction.apply(model.residuals(np.zeros_like(p) + shift), at.weights_of(self.chosen, len(penalty)))
+        x = at.weights_of(self.chosen, len(penalty))
+        return correction.apply(model.residuals(np.zeros_like(p) + shift), x, precision)
+
+    def _hessian(self, model: ClassModel, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp]) -> Array:
+        """Return the curvature between some weights, with the intercepts at their best."""
+        assert self.columns is not None
+        V, m, K = sparse.csc_array(self.columns.matrix())[:, column], len(column), model.p.shape[1]
+        if model.inverse is None:
+            return model.hessian(V, cls)
+        V = sparse.csc_array(sparse.hstack([V, np.ones((len(model.p), K))]))
+        H = model.hessian(V, np.concatenate([cls, np.arange(K)]))
+        return np.asarray(H[:m, :m] - H[:m, m:] @ model.inverse @ H[m:, :m])
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None

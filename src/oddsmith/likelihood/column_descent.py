@@ -107,6 +107,7 @@ class ColumnDescent(ABC):
     intercept: bool
     threads: int | None = None
     grouped: bool = False
+    tight: bool = True
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
     passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
@@ -144,7 +145,7 @@ class ColumnDescent(ABC):
         """Return the conjugate of the loss at shrunk residuals."""
 
     @abstractmethod
-    def corrected(self, at: ColumnPoint, penalty: Array) -> Array:
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
         """Return the residuals at a point, corrected until they meet the conditions of an optimum."""
 
     @abstractmethod
@@ -208,7 +209,9 @@ class ColumnDescent(ABC):
             fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
             best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
             if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
-                self._look_at_all(self._tightened(at, penalty), penalty)
+                if self.tight and tol < ROUGH:
+                    at = self._tightened(at, penalty)
+                self._look_at_all(at, penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
                     break
                 self.choose(self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty))
@@ -220,8 +223,10 @@ class ColumnDescent(ABC):
     def _tightened(self, at: ColumnPoint, penalty: Array) -> ColumnPoint:
         """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap."""
         apart = at.loss + self.entropy(at.theta, 1.0) - float((at.theta * at.a).sum())
-        if at.gap - apart > policy.POLICY.sparse_tight * max(apart, ROUNDING * abs(at.value)):
-            at.theta = self.feasible(self.corrected(at, penalty))
+        left = max(apart, ROUNDING * abs(at.value))
+        if at.gap - apart > policy.POLICY.sparse_tight * left:
+            precision = max(left / max(at.value - at.loss, left), EPS)
+            at.theta = self.feasible(self.corrected(at, penalty, precision))
         return at
 
     def wanted(
@@ -411,13 +416,13 @@ class TwoClassDescent(ColumnDescent):
         change = columns.activations(x - before) + shift
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
-    def corrected(self, at: ColumnPoint, penalty: Array) -> Array:
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
         assert self.columns is not None
         r, h = self._residuals(at)
         some, x = penalty[self.chosen], at.weights_of(self.chosen, len(penalty))
         if self.gram is not None and self.gram.h is not None:
             shift = -float(r.sum()) / self.gram.total if self.intercept else 0.0
-            return self.gram.corrected(x, r + self.gram.h * shift, some, policy.POLICY.dual_precision)[2]
+            return self.gram.corrected(x, r + self.gram.h * shift, some, precision)[2]
         model, total = self.columns.model(h, self.ridge[self.chosen], centred=self.intercept), float(h.sum())
 
         def curved(z: Array) -> Array:
@@ -430,7 +435,7 @@ class TwoClassDescent(ColumnDescent):
             diagonal=np.where(model.diagonal > 0.0, model.diagonal, 1.0)[:, None],
             curved=curved,
         )
-        return correction.apply(r + self._balancing(r, h), x)
+        return correction.apply(r + self._balancing(r, h), x, precision)
 
     def _balancing(self, r: Array, h: Array) -> Array:
         """Return the change of the residuals that makes their sum zero, with an intercept."""

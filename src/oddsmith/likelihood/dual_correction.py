@@ -5,7 +5,7 @@ value, though the objective is only away by the square of that. The conditions a
 weights that are not zero: residuals follow it to first order, and their dual value is away by the square as well.
 
 1. The conditions that residuals miss: over weights that are not zero, and columns whose gradient is above the penalty.
-2. Conjugate gradients solve for the step, on products with the columns and the curvatures of the rows alone.
+2. The step: by the Hessian over few weights, else by conjugate gradients, on products with the columns alone.
 3. Residuals follow the step. What is missed now is due to rounding, to a step that ended early, or to the norms of
    groups, which turn: the same again, towards where they have turned.
 """
@@ -22,6 +22,7 @@ from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.proximal_newton import solve_near
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 
 
@@ -29,7 +30,8 @@ from oddsmith.solvers.truncated_newton import conjugate_gradients
 class DualCorrection:
     """Columns with their penalty, ridge and a diagonal near that of the Hessian (each m × 1, or m × K for classes).
 
-    ``curved`` turns a change of the activations into that of the residuals, with the intercepts at their best.
+    ``curved`` turns a change of the activations into that of the residuals, with the intercepts at their best;
+    ``hessian`` returns the same between some weights, given by their columns and classes.
     """
 
     columns: MatrixColumns
@@ -37,19 +39,24 @@ class DualCorrection:
     ridge: Array
     diagonal: Array
     curved: Callable[[Array], Array]
+    hessian: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], Array] | None = None
     grouped: bool = False
 
-    def apply(self, theta: Array, x: Array) -> Array:
-        """Return residuals near ``theta`` that meet the conditions over the weights ``x``."""
-        settings, w, shape = policy.POLICY, x, theta.shape
-        theta, w = theta.reshape(len(theta), -1), x.reshape(len(x), -1).copy()
-        for _ in range(settings.dual_corrections):
+    def apply(self, theta: Array, x: Array, precision: float) -> Array:
+        """Return residuals near ``theta`` that meet the conditions over the weights ``x``.
+
+        They may be missed by ``precision``, relative to the penalty.
+        """
+        shape, w = theta.shape, x.reshape(len(x), -1).copy()
+        theta = theta.reshape(len(theta), -1)
+        for _ in range(policy.POLICY.dual_corrections):
             g = self.columns.dots(theta.reshape(shape)).reshape(w.shape)
             bound, pull = self._conditions(g, w)  # 1
             missed = np.where(bound, g + self.ridge * w + pull, 0.0)
-            if np.abs(missed).max(initial=0.0) <= settings.dual_precision * self.penalty.max(initial=0.0):
+            far = float(np.abs(missed / np.where(self.penalty > 0.0, self.penalty, 1.0)).max(initial=0.0))
+            if far <= precision:
                 break
-            d = -self._solve(missed, bound, w)  # 2
+            d = -self._solve(missed, bound, w, 0.1 * precision / far)  # 2
             theta = theta + self.curved(self._activations(d))  # 3
             w = w + d
         return theta.reshape(shape)
@@ -69,13 +76,16 @@ class DualCorrection:
             return self.columns.activations(np.ascontiguousarray(d[:, 0]))[:, None]
         return np.asarray(self.columns.matrix() @ d)
 
-    def _solve(self, missed: Array, bound: npt.NDArray[np.bool_], w: Array) -> Array:
-        settings, flat = policy.POLICY, missed.ravel()
-        size = np.linalg.norm(w, axis=1, keepdims=True) if self.grouped else np.zeros((1, 1))
-        bend = np.where(size > 0.0, self.penalty / np.where(size > 0.0, size, 1.0), 0.0) if self.grouped else size
-        system = _System(self, bound, w / np.where(size > 0.0, size, 1.0), bend)
-        start = ObjectiveValue(w=flat, value=0.0, log_likelihood=0.0, gradient=flat)
-        found = conjugate_gradients(system, start, system, settings.dual_residual, settings.dual_products)
+    def _solve(self, missed: Array, bound: npt.NDArray[np.bool_], w: Array, residual: float) -> Array:
+        size = np.linalg.norm(w, axis=1, keepdims=True) if self.grouped else np.zeros((len(w), 1))
+        safe = np.where(size > 0.0, size, 1.0)
+        system = _System(self, bound, w / safe, np.where(size > 0.0, self.penalty / safe, 0.0))
+        if self.hessian is not None and np.count_nonzero(bound) <= policy.POLICY.dual_weights:
+            d = np.zeros_like(w)
+            d[bound] = solve_near(system.matrix(self.hessian), missed[bound])
+            return d
+        start = ObjectiveValue(w=missed.ravel(), value=0.0, log_likelihood=0.0, gradient=missed.ravel())
+        found = conjugate_gradients(system, start, system, residual, policy.POLICY.dual_products)
         return found.reshape(w.shape)
 
 
@@ -96,6 +106,16 @@ class _System:
         if of.grouped:
             product += self.bend * (part - self.unit * (self.unit * part).sum(axis=1, keepdims=True))
         return np.where(self.bound, product, 0.0).ravel()
+
+    def matrix(self, hessian: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], Array]) -> Array:
+        """Return the Hessian as a matrix over the weights that have conditions."""
+        column, cls = np.nonzero(self.bound)
+        A = hessian(column, cls)
+        np.einsum("ii->i", A)[:] += self.of.ridge[column, 0] + self.bend[column, 0]
+        if self.of.grouped:
+            unit = self.unit[column, cls] * np.sqrt(self.bend[column, 0])
+            A -= np.where(column[:, None] == column, np.outer(unit, unit), 0.0)
+        return A
 
     def solve(self, r: Array) -> Array:
         """Return ``r`` over the diagonal."""

@@ -9,7 +9,7 @@ near their optima.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +31,8 @@ from oddsmith.solvers.proximal_newton import (
     corrected,
     dual_gap,
     minimise_model,
+    model_fall,
+    model_minimum,
     violation,
 )
 from oddsmith.statistics import Gradients, LossesParams
@@ -95,7 +97,7 @@ class _Point:
     gap: float = np.inf
     steps: int = 0
     done: bool = False
-    ending: Ending = field(default_factory=Ending)
+    ending: Ending | None = None
 
     @property
     def is_near(self) -> bool:
@@ -113,10 +115,18 @@ class _Point:
         if self.e is not None:
             self.H = corrected(self.H, new.w - self.e.w, new.gradient - self.e.gradient)
         self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
-        certified = self.gap <= tol * max(1.0, abs(value))
-        self.done = certified and self.ending.reached(self.gap, ROUNDING * abs(value))
+        self.done = self.gap <= tol * max(1.0, abs(value)) and (self.ending is None or self._ends(new, self.ending))
         if not self.done:
             self.target = _model_minimum(self.H, new.gradient, new.w, self.penalty)
+
+    def _ends(self, new: ObjectiveValue, ending: Ending) -> bool:
+        """Return whether the gap is near what is left."""
+        assert self.H is not None
+        left = ROUNDING * abs(self.value)
+        if self.gap > left:
+            self.gap = min(self.gap, ending.moved_gap(new))
+            left = max(left, model_fall(self.H, new, self.penalty, model_minimum(self.H, new, self.penalty)))
+        return ending.reached(self.gap, left)
 
     def settle(self, found: SparseOptimum) -> None:
         """End at the optimum that was found otherwise."""
@@ -186,7 +196,9 @@ class PathBatch:
             least = float(self.stated.problem.class_weight.min())
             value = e.value + penalty.value(e.w)
             penalty = replace(penalty, reach=value * (1.0 / least + self.scales[k] * self.mean_bound))
-        self.points[k] = _Point(penalty=penalty, target=target, H=H)
+        stated = self.stated
+        ending = Ending(stated.objective, penalty, stated.curvature_at) if stated.tight else None
+        self.points[k] = _Point(penalty=penalty, target=target, H=H, ending=ending)
         return self.points[k]
 
     def _solve_alone(self, k: int, point: _Point, tol: float) -> None:

@@ -64,7 +64,8 @@ class WorkingSet:
 class SparseProblem:
     """A likelihood and the penalty at scale 1, in the coordinates of the solver.
 
-    ``inner`` is the point of the last solve, with the Hessian that it ended with: the start of the next one.
+    ``H`` is the Hessian that the last solve ended with: the start of the next one. With ``tight`` each gap is near the
+    truth, not only within the tolerance.
     """
 
     problem: Problem
@@ -78,6 +79,8 @@ class SparseProblem:
     point: ColumnPoint | None = None
     last: ObjectiveValue | None = None
     record: Callable[[ObjectiveValue, float], None] | None = None
+    tight: bool = True
+    some_rows: FoldObjective | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> SparseProblem:
@@ -178,7 +181,23 @@ class SparseProblem:
         if not known or self.exact or rows < settings.sparse_rows_per_weight * objective.size:
             return None
         part = objective.subsample(rows, seed=1)
-        return replace(self, objective=part, H=None, record=None)
+        return replace(self, objective=part, H=None, record=None, tight=False)
+
+    def curvature_at(self, w: Array) -> ObjectiveValue:
+        """Return a point with the Hessian there of some rows, each counted once, and of the ridge in full."""
+        if self.some_rows is None:
+            self.some_rows = self._some_rows()
+        e = self.some_rows.evaluate(w, 2)
+        return replace(e, hessian=self.some_rows.hessian_lower_bound(e))
+
+    def _some_rows(self) -> FoldObjective:
+        """Return the objective over so many rows that their Hessian costs about as much as some gradients of all."""
+        objective, settings = self.objective, policy.POLICY
+        least, most = (objective.size * each for each in settings.dual_rows_per_weight)
+        rows = int(np.clip(settings.dual_row_passes * objective.n_rows / objective.size, least, most))
+        if 2 * rows > objective.n_rows or not (isinstance(objective.source, MemorySource) or has_sample(self.problem.source)):
+            return objective
+        return objective.subsample(rows, seed=1)
 
     def penalty_at(self, scale: float, e: ObjectiveValue) -> SparsePenalty:
         """Return the penalty at a scale.
@@ -199,9 +218,10 @@ class SparseProblem:
             e = self.objective.evaluate(e.w, 2)
         H = self.H if e.hessian is None else e.dense_hessian
         assert H is not None
-        found = ProximalNewton(exact=self.exact, tol=tol, max_iter=max_iter).minimise(
-            self.objective, penalty, e, H, self.record
-        )
+        how: dict[str, Any] = {"exact": self.exact, "tight": self.tight}
+        if not self.exact:
+            how["curvature"] = self.curvature_at
+        found = ProximalNewton(tol=tol, max_iter=max_iter, **how).minimise(self.objective, penalty, e, H, self.record)
         self.H = found.H
         return found
 
@@ -262,6 +282,7 @@ class SparseProblem:
             objective, M = self.objective, self.problem.M
             kind: type[ColumnDescent] = TwoClassDescent if self.problem.K == 2 else ClassDescent
             how: dict[str, Any] = {"intercept": self.problem.intercept, "threads": objective.threads}
+            how["tight"] = self.tight
             how["grouped"] = self.problem.K > 2 and self.problem.laplace.groups == "class"
             ridge = self.unit.ridge.reshape(objective.shape)[0, 1:] * self.coordinates.scale**2
             self.descent = kind.of(objective.memory_source, self.problem.laplace.strengths(M), ridge, **how)
@@ -303,9 +324,8 @@ class SparseProblem:
                     gradient=self._restricted(e.gradient, working.columns),
                 )
             exact = working.objective.n_rows * float(working.objective.size) ** 2 <= policy.POLICY.sparse_products
-            found = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter, moves=False).minimise(
-                working.objective, sub_penalty, inner, working.H
-            )
+            solver = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter, moves=False, tight=self.tight)
+            found = solver.minimise(working.objective, sub_penalty, inner, working.H)
             working.H, iterations = found.H, iterations + found.iterations
             e = self.objective.evaluate(self._expanded(found.e.w, working.columns))
             gap = max(dual_gap(e, penalty), 0.0) + ROUNDING * abs(found.value)

@@ -61,13 +61,16 @@ class Policy:
     """A duality gap within the tolerance ends a descent at so many times what its model says is left, where a step
     leaves more than this share of it, or after so many more steps."""
     dual_corrections: int = 4
-    dual_precision: float = 1e-15
-    dual_residual: float = 1e-9
+    dual_weights: int = 600
     dual_products: int = 200
-    """Times that residuals are moved until they meet the conditions of an optimum, how far these may be missed relative
-    to the penalty, and how exactly and in how many products each step is solved for."""
-    sparse_curvature_change: float = 2.0
-    """Factor by which curvatures may have changed since the Hessian that residuals are moved by."""
+    """Times that residuals are moved until they meet the conditions of an optimum, weights up to which the Hessian of
+    each step is formed, and most products of one with more."""
+    sparse_curvature_change: float = 0.7
+    """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
+    2."""
+    dual_rows_per_weight: tuple[int, int] = (10, 100)
+    dual_row_passes: float = 4.0
+    """Rows of that Hessian where the one of all is costly: as many as cost so many gradients of all, within limits."""
     eliminated_columns: int = 200
     eliminated_levels: int = 100
     """Columns of a table, and levels of its largest factor, from which that factor is eliminated from the Hessian."""

@@ -147,7 +147,7 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
     A = H[np.ix_(which, which)]
     if not blocks.is_single:
         _add_curvature(A, x, which, blocks, live, pull)
-    d = _solve_near(A, -(r[which] + pull * x[which]))
+    d = solve_near(A, -(r[which] + pull * x[which]))
     whole = np.zeros_like(x)
     whole[which] = d
     for step in _steps(x, whole, blocks):
@@ -195,7 +195,7 @@ def _add_curvature(
             A[start:stop, start:stop] += pull[start] * (np.eye(len(part)) - np.outer(part, part) / (part @ part))
 
 
-def _solve_near(A: Array, b: Array) -> Array:
+def solve_near(A: Array, b: Array) -> Array:
     """Return ``A⁻¹ b``, or that of a matrix a little above A where it has no inverse."""
     size = float(np.diag(A).max(initial=1e-300))
     for little in (0.0, 1e-12, 1e-9, 1e-6):
@@ -247,13 +247,19 @@ class SparseOptimum:
 
 @dataclass(frozen=True, kw_only=True)
 class ProximalNewton:
-    """The descent. With ``exact`` every step has its own Hessian; without ``moves`` no residuals are moved."""
+    """The descent. With ``exact`` every step has its own Hessian.
+
+    With ``tight`` it ends where the gap is near what is left, not at the first gap within the tolerance. Then residuals
+    are moved by ``curvature``: the Hessian at a point, or that of some of the rows. Without ``moves`` they never are.
+    """
 
     name: str = "proximal-newton"
     exact: bool = True
     tol: float = 1e-8
     max_iter: int = 200
     moves: bool = True
+    tight: bool = False
+    curvature: Callable[[Array], ObjectiveValue] | None = None
 
     def minimise(
         self,
@@ -265,25 +271,27 @@ class ProximalNewton:
     ) -> SparseOptimum:
         """Return the minimum of ``objective + penalty`` as far as it was found from ``e``, with a Hessian near it."""
         value, missed, best, stalled, t = e.value + penalty.value(e.w), np.inf, np.inf, 0, 1.0
-        last, bound, at, ending = np.inf, np.inf, e, Ending()
+        last, bound, ending = np.inf, np.inf, Ending(objective, penalty, self.curvature)
         for iteration in range(self.max_iter + 1):
-            allowed = self.tol * max(1.0, abs(value))
-            at = e if e.hessian is not None else at
+            allowed, floor = self.tol * max(1.0, abs(value)), ROUNDING * abs(value)
             gap = min(dual_gap(e, penalty), bound)
             if record is not None:
                 record(replace(e, value=value), t)
             fell = gap < 0.9 * best or value < last - 1e-9 * abs(last)
             best, stalled, last = min(gap, best), 0 if fell else stalled + 1, value
             certified = gap <= allowed
-            if gap <= ROUNDING * abs(value) or iteration == self.max_iter or stalled > PATIENCE:
+            if gap <= (floor if self.tight else allowed) or iteration == self.max_iter or stalled > PATIENCE:
                 break
             before, missed = missed, violation(penalty.blocks, e.w, e.gradient)
-            target = _target(H, e, penalty, missed, certified)  # 2
-            if self.moves:
-                own = target if at.hessian is H else None
-                gap = min(gap, _moved_gap(objective, penalty, e, at, own, certified))  # 3
-            if certified and ending.reached(gap, max(_model_fall(H, e, penalty, target), ROUNDING * abs(value))):  # 5
-                break
+            if certified:  # 5
+                gap = min(gap, ending.moved_gap(e)) if self.moves else gap
+                target = model_minimum(H, e, penalty)
+                if ending.reached(gap, max(model_fall(H, e, penalty, target), floor)):
+                    break
+            else:
+                target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
+                if self.moves and e.hessian is not None:
+                    gap = min(gap, _moved_gap(objective, penalty, e, e, target))  # 3
             order = 2 if missed > SLOW * before and not certified else 1
             order = 2 if self.exact and (certified or gap > allowed) else order
             found = _step(objective, penalty, e, target, value, order)  # 4
@@ -297,19 +305,43 @@ class ProximalNewton:
             bound, value = gap - (value - reached), reached
             if new.hessian is not None:
                 H = new.dense_hessian
-            elif not self.exact:
+            elif e.hessian is not None:
+                ending.at = e  # a Hessian near the optimum
+            if new.hessian is None and not (self.exact and e.hessian is not None):
                 H = corrected(H, new.w - e.w, new.gradient - e.gradient)
             e = new
-        gap = max(gap, 0.0) + ROUNDING * abs(value)
-        return SparseOptimum(e=e, value=value, gap=gap, H=H, iterations=iteration)
+        return SparseOptimum(e=e, value=value, gap=max(gap, 0.0) + floor, H=H, iterations=iteration)
 
 
 @dataclass
 class Ending:
-    """When a gap that is small enough need not fall any more: it is near what is left, or falls no longer."""
+    """The end of a descent whose gap is small enough: it need not fall any more if it is near what is left.
 
+    ``at`` has the Hessian by which residuals are moved; ``curvature`` makes one near a point.
+    """
+
+    objective: SmoothObjective
+    penalty: SparsePenalty
+    curvature: Callable[[Array], ObjectiveValue] | None = None
+    at: ObjectiveValue | None = None
     last: float = np.inf
     steps: int = 0
+
+    def moved_gap(self, e: ObjectiveValue) -> float:
+        """Return the gap at ``e`` from residuals that are moved until they meet the conditions of an optimum."""
+        if e.hessian is not None:
+            self.at = e
+        elif self.curvature is not None and not self._is_near(e):
+            self.at = self.curvature(e.w)
+        if self.at is None or not self._is_near(e):
+            return np.inf
+        target = model_minimum(self.at.dense_hessian, e, self.penalty)
+        return _moved_gap(self.objective, self.penalty, e, self.at, target)
+
+    def _is_near(self, e: ObjectiveValue) -> bool:
+        return self.at is not None and (
+            self.objective.self_concordance * np.linalg.norm(e.w - self.at.w) < policy.POLICY.sparse_curvature_change
+        )
 
     def reached(self, gap: float, left: float) -> bool:
         """Return whether to stop at a gap, where the objective can fall by about ``left``."""
@@ -319,51 +351,39 @@ class Ending:
         return gap <= settings.sparse_tight * left or slow or self.steps > settings.sparse_last_steps
 
 
-def _target(H: Array, e: ObjectiveValue, penalty: SparsePenalty, missed: float, to_the_end: bool) -> Array:
-    """Return the minimum of the model at ``e``, if wanted as exactly as rounding allows."""
+def model_minimum(H: Array, e: ObjectiveValue, penalty: SparsePenalty) -> Array:
+    """Return the minimum of the model at ``e`` as exactly as rounding allows."""
     blocks = penalty.blocks
-    if not to_the_end:
-        return minimise_model(H, e.gradient, e.w, blocks, tol=PRECISION * missed)
-    return minimise_model(H, e.gradient, e.w, blocks, tol=EPS * blocks.strength.max(initial=0.0), rounds=3)
+    return minimise_model(H, e.gradient, e.w, blocks, tol=EPS * float(blocks.strength.max(initial=0.0)), rounds=3)
 
 
-def _model_fall(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> float:
+def model_fall(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> float:
     """Return by how much the objective falls along the step to ``target``, to second order."""
     d = target - e.w
     return float(penalty.value(e.w) - penalty.value(target) - d @ (e.gradient + 0.5 * (H @ d)))
 
 
 def _moved_gap(
-    objective: SmoothObjective,
-    penalty: SparsePenalty,
-    e: ObjectiveValue,
-    at: ObjectiveValue,
-    target: Array | None,
-    to_the_end: bool,
+    objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveValue, at: ObjectiveValue, target: Array
 ) -> float:
-    """Return the gap from residuals moved along the step to the minimum of the model; infinite where it is not known.
+    """Return the gap from residuals moved along the step to ``target``; infinite where activations change too much.
 
-    The Hessian is that of the rows at the point ``at``: probabilities p there and q at ``e`` are within a factor c =
-    exp(how far activations are apart), for any class. So are the parts of ``Σ_k δ_k² / q_k`` of the change δ of the
-    residuals, whose divergence is half of that times ``1 + u / (3 (1 − u))``, where u bounds all ``|δ_k| / q_k``.
+    The Hessian is that of all or some rows at the point ``at``. There probabilities p are within a factor c = exp(how
+    far activations are apart) of those at ``e``, q. Residuals change by ``δ_k = p_k (z_k − Σ p z)``, which costs their
+    divergence, ``½ Σ_k δ_k² / q_k`` times ``1 + u / (3 (1 − u))`` where u bounds all ``|δ_k| / q_k``: at most
+    ``½ c dᵀHd`` times that, and u is c times the change of the activations at most.
     """
-    if at.hessian is None:
-        return np.inf
-    far = float(np.exp(min(objective.self_concordance * np.linalg.norm(e.w - at.w), 1.0)))
-    if not far < policy.POLICY.sparse_curvature_change:
-        return np.inf
-    H, blocks = at.dense_hessian, penalty.blocks
-    if target is None:
-        target = _target(H, e, penalty, violation(blocks, e.w, e.gradient), to_the_end)
-    d = target - e.w
+    H, d, blocks = at.dense_hessian, target - e.w, penalty.blocks
     free = blocks.member[blocks.of_members(blocks.strength == 0.0)]
     free = free[penalty.ridge[free] == 0.0]
     for _ in range(2):  # their conditions must hold to the last digit
         d[free] -= np.linalg.lstsq(H[np.ix_(free, free)], (e.gradient + H @ d)[free])[0]
-    share = objective.self_concordance * far * float(np.linalg.norm(d))
-    if not share < 0.5:
+    far, moved = np.linalg.norm(e.w - at.w), np.linalg.norm(d)
+    c = float(np.exp(min(objective.self_concordance * far, 1.0))) if far > 0.0 else 1.0
+    u = c * objective.self_concordance * float(moved) if moved > 0.0 else 0.0
+    if not u < 0.5:
         return np.inf
-    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, far * (1.0 + share / (3.0 * (1.0 - share))))
+    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, c * (1.0 + u / (3.0 * (1.0 - u))))
 
 
 def _step(
