@@ -373,17 +373,33 @@ def _moved_gap(
     divergence, ``½ Σ_k δ_k² / q_k`` times ``1 + u / (3 (1 − u))`` where u bounds all ``|δ_k| / q_k``: at most
     ``½ c dᵀHd`` times that, and u is c times the change of the activations at most.
     """
-    H, d, blocks = at.dense_hessian, target - e.w, penalty.blocks
+    H = at.dense_hessian
+    d = dual_step(H, e, penalty, target)
+    far, moved = float(np.linalg.norm(e.w - at.w)), float(np.linalg.norm(d))
+    c = float(np.exp(min(objective.self_concordance * far, 1.0))) if far > 0.0 else 1.0
+    cost = c * divergence(c * objective.self_concordance * moved if moved > 0.0 else 0.0)
+    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, cost) if np.isfinite(cost) else np.inf
+
+
+def dual_step(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> Array:
+    """Return the step to ``target``, changed so that the conditions of the free coordinates hold to the last digit."""
+    d, blocks = target - e.w, penalty.blocks
     free = blocks.member[blocks.of_members(blocks.strength == 0.0)]
     free = free[penalty.ridge[free] == 0.0]
-    for _ in range(2):  # their conditions must hold to the last digit
+    for _ in range(2):
         d[free] -= np.linalg.lstsq(H[np.ix_(free, free)], (e.gradient + H @ d)[free])[0]
-    far, moved = np.linalg.norm(e.w - at.w), np.linalg.norm(d)
-    c = float(np.exp(min(objective.self_concordance * far, 1.0))) if far > 0.0 else 1.0
-    u = c * objective.self_concordance * float(moved) if moved > 0.0 else 0.0
-    if not u < 0.5:
-        return np.inf
-    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, c * (1.0 + u / (3.0 * (1.0 - u))))
+    return d
+
+
+def divergence(u: float) -> float:
+    """Return by how much a divergence is above half of ``Σ_k δ_k² / q_k``, if no ``|δ_k| / q_k`` is above ``u``.
+
+    It is ``Σ_k q_k ((1 + v) log(1 + v) − v)`` with ``v = δ_k / q_k``: ``v² / 2 − v³ / 6 + v⁴ / 12 − …``.
+
+    >>> divergence(0.0), round(divergence(0.25), 3), divergence(0.5)
+    (1.0, 1.111, inf)
+    """
+    return 1.0 + u / (3.0 * (1.0 - u)) if u < 0.5 else np.inf
 
 
 def _step(
