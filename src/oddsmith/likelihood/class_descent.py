@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from oddsmith.cached_property import cached_property
-from oddsmith.kernels.columns import ClassModel
+from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
@@ -82,22 +82,12 @@ class ClassDescent(ColumnDescent):
             ridge=ridge[:, None],
             diagonal=np.where(diagonal > 0.0, diagonal, 1.0),
             curved=curved,
-            hessian=lambda column, cls: self._hessian(model, column, cls),
+            hessian=lambda columns, column, cls: _hessian(model, columns, column, cls),
             grouped=self.grouped,
         )
         shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
         x = at.weights_of(self.chosen, len(penalty))
         return correction.apply(model.residuals(np.zeros_like(p) + shift), x, precision)
-
-    def _hessian(self, model: ClassModel, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp]) -> Array:
-        """Return the curvature between some weights, with the intercepts at their best."""
-        assert self.columns is not None
-        V, m, K = sparse.csc_array(self.columns.matrix())[:, column], len(column), model.p.shape[1]
-        if model.inverse is None:
-            return model.hessian(V, cls)
-        V = sparse.csc_array(sparse.hstack([V, np.ones((len(model.p), K))]))
-        H = model.hessian(V, np.concatenate([cls, np.arange(K)]))
-        return np.asarray(H[:m, :m] - H[:m, m:] @ model.inverse @ H[m:, :m])
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
@@ -176,3 +166,15 @@ def _balanced(p: Array, s: Array, total: Array) -> Array:
     kept = np.where(over, p * (total / np.where(found > 0.0, found, 1.0)), p)
     given = (p - kept).sum(axis=1, keepdims=True)
     return np.asarray(kept + given * (lacking / lacking.sum()))
+
+
+def _hessian(
+    model: ClassModel, columns: MatrixColumns, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp]
+) -> Array:
+    """Return the curvature between some weights, with the intercepts at their best."""
+    V, m, K = sparse.csc_array(columns.matrix())[:, column], len(column), model.p.shape[1]
+    if model.inverse is None:
+        return model.hessian(V, cls)
+    V = sparse.csc_array(sparse.hstack([V, np.ones((len(model.p), K))]))
+    H = model.hessian(V, np.concatenate([cls, np.arange(K)]))
+    return np.asarray(H[:m, :m] - H[:m, m:] @ model.inverse @ H[m:, :m])

@@ -13,11 +13,12 @@ weights that are not zero: residuals follow it to first order, and their dual va
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
@@ -31,7 +32,7 @@ class DualCorrection:
     """Columns with their penalty, ridge and a diagonal near that of the Hessian (each m × 1, or m × K for classes).
 
     ``curved`` turns a change of the activations into that of the residuals, with the intercepts at their best;
-    ``hessian`` returns the same between some weights, given by their columns and classes.
+    ``hessian`` returns the same between weights of some columns, given by their places and classes.
     """
 
     columns: MatrixColumns
@@ -39,7 +40,7 @@ class DualCorrection:
     ridge: Array
     diagonal: Array
     curved: Callable[[Array], Array]
-    hessian: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], Array] | None = None
+    hessian: Callable[[MatrixColumns, npt.NDArray[np.intp], npt.NDArray[np.intp]], Array] | None = None
     grouped: bool = False
 
     def apply(self, theta: Array, x: Array, precision: float) -> Array:
@@ -47,7 +48,7 @@ class DualCorrection:
 
         They may be missed by ``precision``, relative to the penalty.
         """
-        shape, w = theta.shape, x.reshape(len(x), -1).copy()
+        shape, w, system = theta.shape, x.reshape(len(x), -1).copy(), None
         theta = theta.reshape(len(theta), -1)
         for _ in range(policy.POLICY.dual_corrections):
             g = self.columns.dots(theta.reshape(shape)).reshape(w.shape)
@@ -56,7 +57,10 @@ class DualCorrection:
             far = float(np.abs(missed / np.where(self.penalty > 0.0, self.penalty, 1.0)).max(initial=0.0))
             if far <= precision:
                 break
-            d = -self._solve(missed, bound, w, 0.1 * precision / far)  # 2
+            if system is None or self.grouped or not (system.bound == bound).all():
+                system = self._system(bound, w)
+            d = np.zeros_like(w)
+            d[bound] = -system.solve(missed[bound], 0.1 * precision / far)  # 2
             theta = theta + self.curved(self._activations(d))  # 3
             w = w + d
         return theta.reshape(shape)
@@ -76,47 +80,71 @@ class DualCorrection:
             return self.columns.activations(np.ascontiguousarray(d[:, 0]))[:, None]
         return np.asarray(self.columns.matrix() @ d)
 
-    def _solve(self, missed: Array, bound: npt.NDArray[np.bool_], w: Array, residual: float) -> Array:
+    def _system(self, bound: npt.NDArray[np.bool_], w: Array) -> SupportSystem:
         size = np.linalg.norm(w, axis=1, keepdims=True) if self.grouped else np.zeros((len(w), 1))
         safe = np.where(size > 0.0, size, 1.0)
-        system = _System(self, bound, w / safe, np.where(size > 0.0, self.penalty / safe, 0.0))
-        if self.hessian is not None and np.count_nonzero(bound) <= policy.POLICY.dual_weights:
-            d = np.zeros_like(w)
-            d[bound] = solve_near(system.matrix(self.hessian), missed[bound])
-            return d
-        start = ObjectiveValue(w=missed.ravel(), value=0.0, log_likelihood=0.0, gradient=missed.ravel())
-        found = conjugate_gradients(system, start, system, residual, policy.POLICY.dual_products)
-        return found.reshape(w.shape)
+        used = np.flatnonzero(bound.any(axis=1))
+        part = replace(
+            self,
+            columns=MatrixColumns.of(self.columns.matrix()[:, used]),
+            penalty=self.penalty[used],
+            ridge=self.ridge[used],
+            diagonal=self.diagonal[used],
+        )
+        bend = np.where(size > 0.0, self.penalty / safe, 0.0)[used]
+        return SupportSystem(part, bound, bound[used], (w / safe)[used], bend)
 
 
 @dataclass(frozen=True)
-class _System:
-    """The Hessian over the weights that have conditions: that of the loss, the ridge, and the norms of groups."""
+class SupportSystem:
+    """The Hessian over the weights that have conditions: that of the loss, the ridge, and the norms of groups.
+
+    ``bound`` marks them among all weights, ``own`` among those of the columns that have some.
+    """
 
     of: DualCorrection
     bound: npt.NDArray[np.bool_]
+    own: npt.NDArray[np.bool_]
     unit: Array
     bend: Array
 
+    def solve(self, missed: Array, residual: float) -> Array:
+        """Return the inverse of the Hessian times ``missed``."""
+        if self.of.hessian is not None and len(missed) <= policy.POLICY.dual_weights:
+            return solve_near(self.matrix, missed)
+        start = ObjectiveValue(w=missed, value=0.0, log_likelihood=0.0, gradient=missed)
+        diagonal = (self.of.diagonal + self.bend)[self.own]
+        return conjugate_gradients(self, start, Diagonal(diagonal), residual, policy.POLICY.dual_products)
+
     def hessian_product(self, w: Array, d: Array) -> Array:
         """Return the Hessian times ``d``."""
-        part, of = np.where(self.bound, d.reshape(self.bound.shape), 0.0), self.of
+        of, part = self.of, np.zeros(self.own.shape)
+        part[self.own] = d
         moved = of.curved(of._activations(part))
         product = of.columns.dots(moved if part.shape[1] > 1 else moved[:, 0]).reshape(part.shape) + of.ridge * part
         if of.grouped:
             product += self.bend * (part - self.unit * (self.unit * part).sum(axis=1, keepdims=True))
-        return np.where(self.bound, product, 0.0).ravel()
+        return np.asarray(product[self.own])
 
-    def matrix(self, hessian: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], Array]) -> Array:
-        """Return the Hessian as a matrix over the weights that have conditions."""
-        column, cls = np.nonzero(self.bound)
-        A = hessian(column, cls)
+    @cached_property
+    def matrix(self) -> Array:
+        """The Hessian as a matrix."""
+        assert self.of.hessian is not None
+        column, cls = np.nonzero(self.own)
+        A = self.of.hessian(self.of.columns, column, cls)
         np.einsum("ii->i", A)[:] += self.of.ridge[column, 0] + self.bend[column, 0]
         if self.of.grouped:
             unit = self.unit[column, cls] * np.sqrt(self.bend[column, 0])
             A -= np.where(column[:, None] == column, np.outer(unit, unit), 0.0)
         return A
 
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A preconditioner."""
+
+    values: Array
+
     def solve(self, r: Array) -> Array:
         """Return ``r`` over the diagonal."""
-        return (r.reshape(self.bound.shape) / (self.of.diagonal + self.bend)).ravel()
+        return r / self.values

@@ -122,11 +122,12 @@ class _Point:
     def _ends(self, new: ObjectiveValue, ending: Ending) -> bool:
         """Return whether the gap is near what is left."""
         assert self.H is not None
-        left = ROUNDING * abs(self.value)
-        if self.gap > left:
+        floor, left = ROUNDING * abs(self.value), 0.0
+        if self.gap > floor:
             self.gap = min(self.gap, ending.moved_gap(new))
-            left = max(left, model_fall(self.H, new, self.penalty, model_minimum(self.H, new, self.penalty)))
-        return ending.reached(self.gap, left)
+        if self.gap > policy.POLICY.sparse_tight * floor:
+            left = model_fall(self.H, new, self.penalty, model_minimum(self.H, new, self.penalty))
+        return ending.reached(self.gap, max(left, floor))
 
     def settle(self, found: SparseOptimum) -> None:
         """End at the optimum that was found otherwise."""

@@ -69,7 +69,7 @@ class Policy:
     """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
     2."""
     dual_rows_per_weight: tuple[int, int] = (10, 100)
-    dual_row_passes: float = 4.0
+    dual_row_passes: float = 2.0
     """Rows of that Hessian where the one of all is costly: as many as cost so many gradients of all, within limits."""
     eliminated_columns: int = 200
     eliminated_levels: int = 100
