@@ -147,7 +147,7 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
     A = H[np.ix_(which, which)]
     if not blocks.is_single:
         _add_curvature(A, x, which, blocks, live, pull)
-    d = solve_near(A, -(r[which] + pull * x[which]))
+    d = solve_near(A, -(r[which] + pull * x[which]), flat=True)
     whole = np.zeros_like(x)
     whole[which] = d
     for step in _steps(x, whole, blocks):
@@ -195,9 +195,12 @@ def _add_curvature(
             A[start:stop, start:stop] += pull[start] * (np.eye(len(part)) - np.outer(part, part) / (part @ part))
 
 
-def solve_near(A: Array, b: Array) -> Array:
-    """Return ``A⁻¹ b``, or that of a matrix a little above A where it has no inverse."""
-    size = float(np.diag(A).max(initial=1e-300))
+def solve_near(A: Array, b: Array, *, flat: bool = False) -> Array:
+    """Return ``A⁻¹ b``, or that of a matrix a little above A where it has no inverse; zero if that is no solution.
+
+    With ``flat`` it need not be one: along directions in which A vanishes the result is long.
+    """
+    size, found = float(np.diag(A).max(initial=1e-300)), None
     for little in (0.0, 1e-12, 1e-9, 1e-6):
         try:
             factor = linalg.cho_factor(A + little * size * np.eye(len(A)) if little else A, check_finite=False)
@@ -206,7 +209,9 @@ def solve_near(A: Array, b: Array) -> Array:
         d: Array = linalg.cho_solve(factor, b, check_finite=False)
         if np.isfinite(d).all() and np.abs(A @ d - b).max(initial=0.0) <= 1e-3 * np.abs(b).max(initial=0.0):
             return d
-    return np.zeros_like(b)
+        if found is None and little and np.isfinite(d).all():
+            found = d
+    return found if flat and found is not None else np.zeros_like(b)
 
 
 def corrected(H: Array, step: Array, change: Array) -> Array:
