@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import sparse
 
 from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
@@ -14,11 +15,11 @@ from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
 from oddsmith.numerics import Array, log_softmax
+from oddsmith.solvers.proximal_newton import solve_near, steps_along
 
 SWEEPS, ROUNDS = 60, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
 MOST_SOLVED = 2000  # Weights up to which they are.
-HALVINGS = 6  # Of such a step over groups, whose norms are no quadratic functions.
 TINY = 1e-30
 
 
@@ -135,19 +136,11 @@ class ClassDescent(ColumnDescent):
         np.einsum("ii->i", H)[m:] += 1e-12 * float(np.diag(H).max())  # intercepts may all move alike
         A = H
         if self.grouped:  # norms bend
-            same, bend = column[:, None] == column, strength / norms
+            bend = np.where(column[:, None] == column, -np.outer(unit * strength / norms, unit), 0.0)
             A = H.copy()
-            A[:m, :m] += np.where(same, np.diag(bend) - np.outer(bend * unit, unit), 0.0)
-        try:
-            whole = -linalg.cho_solve(linalg.cho_factor(A, check_finite=False), slope, check_finite=False)
-        except linalg.LinAlgError:
-            return
-        for t in 0.5 ** np.arange(HALVINGS if self.grouped else 1):
-            d, new = t * whole, x.copy()
-            new[column, cls] = own + d[:m]
-            if not self.grouped:
-                new[new * x < 0.0] = 0.0
-            d[:m] = new[column, cls] - own
+            A[:m, :m] += bend + np.diag(strength / norms)
+        whole = solve_near(A, -slope, flat=True)
+        for d, new in self._goals(x, whole, column, cls, penalty):
             change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
             moved = np.asarray((V @ change).toarray())
             gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
@@ -156,6 +149,23 @@ class ClassDescent(ColumnDescent):
                 z += moved
                 b += d[m:] if model.inverse is not None else 0.0
                 return
+
+    def _goals(
+        self, x: Array, d: Array, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp], penalty: Array
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield steps along ``d``, with the weights there: where weights change their sign, or groups are near zero."""
+        m, whole = len(column), np.zeros_like(x)
+        whole[column, cls] = d[:m]
+        if not self.grouped:
+            new = np.where((x + whole) * x < 0.0, 0.0, x + whole)
+            yield np.concatenate([new[column, cls] - x[column, cls], d[m:]]), new
+        blocks = Blocks.single(np.repeat(penalty, x.shape[1]))
+        if self.grouped:
+            blocks = Blocks(np.arange(0, x.size + 1, x.shape[1]), np.arange(x.size), penalty)
+        longest = max(float(np.abs(whole).max(initial=0.0)), 1e-300)
+        for step in steps_along(x.ravel(), whole.ravel(), blocks):
+            share = float(np.abs(step).max(initial=0.0)) / longest
+            yield np.concatenate([step.reshape(x.shape)[column, cls], share * d[m:]]), x + step.reshape(x.shape)
 
     def _settled(self, x: Array) -> Array:
         """Return weights with what all classes share chosen for the least penalty: it changes no probability."""

@@ -150,7 +150,7 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
     d = solve_near(A, -(r[which] + pull * x[which]), flat=True)
     whole = np.zeros_like(x)
     whole[which] = d
-    for step in _steps(x, whole, blocks):
+    for step in steps_along(x, whole, blocks):
         change = step[which] @ H[which]
         moved = x + step
         gain = step @ (r + 0.5 * change) + blocks.strength @ (blocks.norms(moved) - norms)
@@ -160,7 +160,7 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
             return
 
 
-def _steps(x: Array, d: Array, blocks: Blocks) -> Iterator[Array]:
+def steps_along(x: Array, d: Array, blocks: Blocks) -> Iterator[Array]:
     """Yield steps along ``d``: until the first block is zero, or whole; for groups shorter ones follow.
 
     The norm of a group is no quadratic function, so a step over groups may be too long.
