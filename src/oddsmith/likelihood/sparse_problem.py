@@ -22,7 +22,7 @@ from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import LEAST_SHARE, ColumnDescent, ColumnPoint, TwoClassDescent
+from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint, TwoClassDescent
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
@@ -204,7 +204,9 @@ class SparseProblem:
         objective, settings = self.objective, policy.POLICY
         least, most = (objective.size * each for each in settings.dual_rows_per_weight)
         rows = int(np.clip(settings.dual_row_passes * objective.n_rows / objective.size, least, most))
-        if 2 * rows > objective.n_rows or not (isinstance(objective.source, MemorySource) or has_sample(self.problem.source)):
+        if 2 * rows > objective.n_rows or not (
+            isinstance(objective.source, MemorySource) or has_sample(self.problem.source)
+        ):
             return objective
         return objective.subsample(rows, seed=1)
 
@@ -270,7 +272,16 @@ class SparseProblem:
     def step_columns(self, scale: float, *, tol: float, max_iter: int, before: float) -> ColumnPoint:
         """Return the optimum at ``scale``, by columns, from the one at the scale ``before``."""
         assert self.point is not None
-        self.point = self.column_descent().solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
+        descent = self.column_descent()
+        point = self.point = descent.solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
+        few = len(point.columns) <= policy.POLICY.dual_weights
+        if point.gap > tol * max(1.0, abs(point.value)) and point.steps > PATIENCE and descent.threaded and few:
+            # Products in single precision do not tell columns apart that hardly differ; a Hessian does.
+            e = self.objective.evaluate(self._evaluation(point).w)
+            found = self._solve_working_set(self.penalty_at(scale, e), scale, e, tol, max_iter, scale)
+            if found.gap < point.gap:
+                self.start_columns(found.e.w)
+                self.point = replace(self.point, value=found.value, gap=found.gap, steps=point.steps)
         return self.point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
@@ -353,9 +364,7 @@ class SparseProblem:
             wanted = np.union1d(self._columns_above(e, 0.9 / scale), working.columns)
         return result
 
-    def _moved_gap(
-        self, e: ObjectiveValue, penalty: SparsePenalty, sub_penalty: SparsePenalty, H: Array
-    ) -> float:
+    def _moved_gap(self, e: ObjectiveValue, penalty: SparsePenalty, sub_penalty: SparsePenalty, H: Array) -> float:
         """Return the gap from residuals moved along the step that is left over the working set: one pass."""
         assert self.working is not None
         columns = self.working.columns
