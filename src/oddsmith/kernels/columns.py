@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -92,14 +93,20 @@ class MatrixColumns:
     indptr: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, X: npt.NDArray[np.float64] | sparse.csc_array) -> MatrixColumns:
+    def of(cls, X: npt.NDArray[np.float64] | sparse.csc_array, **how: Any) -> Self:
         """Return the columns of an array or a CSC matrix, in double precision."""
         n, count = X.shape
         if isinstance(X, np.ndarray):
-            return cls(n=n, count=count, data=np.ascontiguousarray(X.T, dtype=np.float64).ravel())
+            return cls(n=n, count=count, data=np.ascontiguousarray(X.T, dtype=np.float64).ravel(), **how)
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
         data = np.ascontiguousarray(X.data, dtype=np.float64)
-        return cls(n=n, count=count, data=data, indices=indices, indptr=indptr)
+        return cls(n=n, count=count, data=data, indices=indices, indptr=indptr, **how)
+
+    def part(self, first: int) -> MatrixColumns:
+        """Return the columns from the ``first`` on, without a copy."""
+        if self.indptr is None:
+            return replace(self, count=self.count - first, data=self.data[first * self.n :])
+        return replace(self, count=self.count - first, indptr=self.indptr[first:])
 
     def matrix(self) -> npt.NDArray[np.float64] | sparse.csc_array:
         """Return the columns as a matrix."""

@@ -11,7 +11,8 @@ from scipy import linalg, sparse
 from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.kernels.coordinate_descent import Blocks
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
+from oddsmith.kernels.two_classes import times_log
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
 SWEEPS, ROUNDS = 60, 100

@@ -19,14 +19,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import expit
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
-from oddsmith.numerics import EPS, Array, log1pexp
+from oddsmith.likelihood.product_columns import DenseProductColumns, ProductColumns, SparseColumns, SparseProductColumns
+from oddsmith.numerics import EPS, Array
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns of a dense matrix up to which their products are formed.
@@ -169,7 +170,7 @@ class ColumnDescent(ABC):
     @cached_property
     def all_columns(self) -> MatrixColumns:
         """All columns of a sparse matrix."""
-        return MatrixColumns.of(self.X)
+        return SparseColumns.of(self.X, threads=self.threads or available_cores())
 
     def start(self, w: Array, b: Array) -> ColumnPoint:
         """Return the point of given weights."""
@@ -193,7 +194,11 @@ class ColumnDescent(ABC):
         strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
         if self.threaded:
             strong = DENSE_SHARE * penalty
-        self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
+        used = at.columns[self.norms(at.x) > 0.0]
+        wanted = self.wanted(at, at.sizes > strong, used, penalty)
+        if self.columns is not None and not isinstance(self.X, np.ndarray) and not np.isin(wanted, self.chosen).all():
+            wanted = self.wanted(at, at.sizes > 0.85 * penalty, used, penalty)
+        self.choose(wanted)
         best, last, stalled = np.inf, np.inf, 0
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
@@ -339,7 +344,7 @@ class TwoClassDescent(ColumnDescent):
 
     @property
     def threaded(self) -> bool:
-        return isinstance(self.X, np.ndarray)
+        return True
 
     def copy(self) -> Self:
         return replace(super().copy(), gram=None)
@@ -354,8 +359,8 @@ class TwoClassDescent(ColumnDescent):
         return np.where(self.t == 1, 1.0, -1.0)
 
     def losses(self, a: Array) -> tuple[float, Array]:
-        margin = self.sign * a
-        return float(self.s @ log1pexp(-margin)), -self.sign * self.s * expit(-margin)
+        value, r, _ = logistic_losses(a, self.sign, self.s)
+        return value, r
 
     def sizes(self, g: Array) -> Array:
         return np.abs(g)
@@ -364,23 +369,21 @@ class TwoClassDescent(ColumnDescent):
         return np.abs(w)
 
     def entropy(self, theta: Array, shrink: float) -> float:
-        c = shrink * np.abs(theta) / self.s  # the probability of the wrong class
-        return float(self.s @ (times_log(c) + times_log(1.0 - c)))
+        return logistic_conjugate(theta, self.s, shrink)
 
     def feasible(self, theta: Array) -> Array:
-        wrong = self.s * np.clip(-self.sign * theta / self.s, 0.0, 1.0)
+        wrong = np.clip(-self.sign * theta, 0.0, self.s)
         if self.intercept:  # the class with more is shrunk until both have as much
-            first = self.sign < 0.0
-            total = wrong[first].sum(), wrong[~first].sum()
-            least = min(total)
-            wrong[first] *= least / total[0] if total[0] > 0.0 else 0.0
-            wrong[~first] *= least / total[1] if total[1] > 0.0 else 0.0
+            both, difference = float(wrong.sum()), float(self.sign @ wrong)
+            total = 0.5 * np.array([both - difference, both + difference])
+            shares = np.divide(total.min(), total, out=np.zeros(2), where=total > 0.0)
+            wrong *= 0.5 * (shares.sum() + self.sign * (shares[1] - shares[0]))
         return -self.sign * wrong
 
     def _residuals(self, at: ColumnPoint) -> tuple[Array, Array]:
         """Return the residuals of the rows at a point, and their curvatures."""
-        q = expit(-self.sign * at.a)
-        return -self.sign * self.s * q, np.maximum(self.s * q * (1.0 - q), FLAT * self.s)
+        _, r, h = logistic_losses(at.a, self.sign, self.s)
+        return r, np.maximum(h, FLAT * self.s)
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
@@ -398,16 +401,19 @@ class TwoClassDescent(ColumnDescent):
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
     def choose(self, columns: npt.NDArray[np.intp]) -> None:
-        if not isinstance(self.X, np.ndarray) or len(columns) > MOST_PRODUCTS:
+        if len(columns) > MOST_PRODUCTS:
             self.gram = None
             super().choose(columns)
             return
         if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
-            self.gram = GramModel(
-                X=self.X, all_ridge=self.ridge, centred=self.intercept, threads=self.threads or available_cores()
-            )
+            self.gram = GramModel(store=self._product_columns(), all_ridge=self.ridge, centred=self.intercept)
         self.gram.add(columns)
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
+
+    def _product_columns(self) -> ProductColumns:
+        if isinstance(self.X, np.ndarray):
+            return DenseProductColumns(X=self.X, threads=self.threads or available_cores())
+        return SparseProductColumns(X=self.X, threads=self.threads or available_cores())
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         assert self.columns is not None
@@ -477,11 +483,6 @@ def present_rows(
         kept = s > 0.0
         X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]
     return X.tocsc() if sparse.issparse(X) else X, t, s, offset
-
-
-def times_log(c: Array) -> Array:
-    """Return ``c log c``, 0 at 0: in vectors, as SciPy's is not."""
-    return c * np.log(np.maximum(c, 1e-300))
 
 
 def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:

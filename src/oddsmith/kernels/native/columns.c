@@ -358,3 +358,53 @@ EXPORT int NAME(class_norms)(const classes_problem *q, double *norms) {
     }
     return 0;
 }
+
+/* An entry of a row: the value of the column at a place. */
+typedef struct {
+    int32_t place;
+    float value;
+} row_entry;
+
+/* Products of sparse columns under the curvatures h, less their means: G_jk = sum of h (x_j - mean_j) (x_k - mean_k), k <= j,
+   in rows `first`, first + step, ... of G. Row i of the columns is entries[starts[i]], ...: lengths[i] of them so far. */
+typedef struct {
+    int64_t count, first, step, stride; /* rows of G are `stride` numbers apart */
+    double total; /* the sum of h */
+    const double *data;
+    const int32_t *indices;
+    const int64_t *indptr, *starts;
+    int32_t *lengths;
+    row_entry *entries;
+    const double *h, *mean;
+    float *G;
+} products_problem;
+
+enum { ENTER, MULTIPLY };
+
+/* ENTER: the columns from the first on become entries of the rows. MULTIPLY: the products. */
+EXPORT int NAME(products)(const products_problem *q, int task) {
+    double *sums = task == MULTIPLY ? malloc((size_t)(q->count + 1) * sizeof(double)) : NULL;
+    if (task == MULTIPLY && !sums) return 1;
+    for (int64_t j = q->first; j < q->count; j += q->step) {
+        if (task == ENTER) {
+            for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
+                const int64_t i = q->indices[t];
+                q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->data[t]};
+            }
+            continue;
+        }
+        for (int64_t k = 0; k <= j; k++) sums[k] = 0.0;
+        for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
+            const int64_t i = q->indices[t];
+            const double weight = q->h[i] * q->data[t];
+            const row_entry *e = q->entries + q->starts[i];
+            for (; e->place < j; e++) sums[e->place] += weight * (double)e->value;
+            sums[j] += weight * (double)e->value;
+        }
+        const double shift = q->total * q->mean[j];
+        float *row = q->G + j * q->stride;
+        for (int64_t k = 0; k <= j; k++) row[k] = (float)(sums[k] - shift * q->mean[k]);
+    }
+    free(sums);
+    return 0;
+}
