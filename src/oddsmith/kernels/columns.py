@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -93,14 +92,14 @@ class MatrixColumns:
     indptr: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, X: npt.NDArray[np.float64] | sparse.csc_array, **how: Any) -> Self:
+    def of(cls, X: npt.NDArray[np.float64] | sparse.csc_array) -> MatrixColumns:
         """Return the columns of an array or a CSC matrix, in double precision."""
         n, count = X.shape
         if isinstance(X, np.ndarray):
-            return cls(n=n, count=count, data=np.ascontiguousarray(X.T, dtype=np.float64).ravel(), **how)
+            return cls(n=n, count=count, data=np.ascontiguousarray(X.T, dtype=np.float64).ravel())
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
         data = np.ascontiguousarray(X.data, dtype=np.float64)
-        return cls(n=n, count=count, data=data, indices=indices, indptr=indptr, **how)
+        return cls(n=n, count=count, data=data, indices=indices, indptr=indptr)
 
     def part(self, first: int) -> MatrixColumns:
         """Return the columns from the ``first`` on, without a copy."""
@@ -125,6 +124,26 @@ class MatrixColumns:
             return np.asarray(self.matrix().T @ u)
         result = np.zeros(self.count)
         native("columns", ctypes.byref(self._problem(**addresses(v=u, mean=result))), DOTS)
+        return result
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of entries of each column."""
+        return np.full(self.count, self.n) if self.indptr is None else np.diff(self.indptr)
+
+    def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
+        """Return the entries ``which`` of ``Xᵀ u``, reading these columns alone.
+
+        >>> MatrixColumns.of(np.array([[1.0, 2.0], [3.0, 4.0]])).some_dots(np.array([1.0, 1.0]), np.array([1])).tolist()
+        [6.0]
+        """
+        native = kernels()
+        if native is None:
+            return np.asarray(self.matrix()[:, which].T @ u)
+        result, places = np.zeros(len(which)), which.astype(np.int64, copy=False)
+        problem = self._problem(**addresses(v=u, mean=result, which=places))
+        problem.count = len(which)
+        native("columns", ctypes.byref(problem), DOTS)
         return result
 
     def class_norms(self, u: Array, *, grouped: bool) -> Array:

@@ -67,11 +67,11 @@ class ClassDescent(ColumnDescent):
         p = np.exp(log_softmax(at.a))
         ridge, some = self.ridge[self.chosen], penalty[self.chosen]
         model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
-        x = at.weights_of(self.chosen, len(penalty))
+        x = at.weights_of(self.chosen)
         squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
         gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
         z, b = np.zeros_like(p), np.zeros(p.shape[1])
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if len(some) else 0):
             done = self.columns.descend_classes(
                 model, z, b, x, some, grouped=self.grouped, tol=max(gain, TINY), sweeps=SWEEPS
             )

@@ -26,7 +26,8 @@ from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
-from oddsmith.likelihood.product_columns import DenseProductColumns, ProductColumns, SparseColumns, SparseProductColumns
+from oddsmith.likelihood.known_products import KnownProducts
+from oddsmith.likelihood.product_columns import DenseProductColumns, ProductColumns, SparseProductColumns
 from oddsmith.numerics import EPS, Array
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
@@ -53,6 +54,7 @@ ADDED = 256  # Dense columns that are added to the working set at a time, beside
 DENSE_SHARE = 0.97  # The same where gradients are extrapolated.
 ORDER = 2  # Of the extrapolation along a path.
 LOOKS, MOST_COPIED = 4, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
+EXACT = 8  # Looks at all columns after which the activations are summed anew.
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -73,13 +75,19 @@ class ColumnPoint:
     gap: float
     theta: Array
     sizes: Array
+    products: Array = field(default_factory=lambda: np.zeros(0))
     steps: int = 0
 
-    def weights_of(self, columns: npt.NDArray[np.intp], M: int) -> Array:
-        """Return the weights of some of M columns, which hold all that are not zero."""
+    def weights_of(self, columns: npt.NDArray[np.intp]) -> Array:
+        """Return the weights of some columns, which hold all that are not zero."""
         if columns is self.columns:
             return self.x.copy()
-        return self.all_weights(M)[columns]
+        result, order = np.zeros((len(columns), *self.x.shape[1:])), np.argsort(columns)
+        if len(columns):
+            at = order[np.minimum(np.searchsorted(columns, self.columns, sorter=order), len(columns) - 1)]
+            there = columns[at] == self.columns
+            result[at[there]] = self.x[there]
+        return result
 
     def all_weights(self, M: int) -> Array:
         """Return the weights of all M columns."""
@@ -109,6 +117,7 @@ class ColumnDescent(ABC):
     columns: MatrixColumns | None = None
     passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
     last_scale: float = 0.0
+    rough: bool = False
 
     @classmethod
     def of(cls, source: MemorySource, strength: Array, ridge: Array, **how: Any) -> Self:
@@ -146,6 +155,11 @@ class ColumnDescent(ABC):
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
     @property
+    def extrapolates(self) -> bool:
+        """Whether gradients at a scale are expected to be where the last ones point to."""
+        return False
+
+    @property
     def threaded(self) -> bool:
         """Whether steps are on all threads: then a path is solved from one end to the other."""
         return False
@@ -168,9 +182,14 @@ class ColumnDescent(ABC):
         return self.sizes(self.gradient(u))
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether every column has a penalty and none a ridge."""
+        return not self.ridge.any() and bool((self.strength > 0.0).all())
+
+    @cached_property
     def all_columns(self) -> MatrixColumns:
         """All columns of a sparse matrix."""
-        return SparseColumns.of(self.X, threads=self.threads or available_cores())
+        return MatrixColumns.of(self.X)
 
     def start(self, w: Array, b: Array) -> ColumnPoint:
         """Return the point of given weights."""
@@ -192,13 +211,10 @@ class ColumnDescent(ABC):
         self.passed, self.last_scale = [*self.passed, (before, old)][-ORDER:], scale
         least = LEAST_SHARE if tol < ROUGH else ROUGH_SHARE
         strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
-        if self.threaded:
+        if self.extrapolates and tol < ROUGH:
             strong = DENSE_SHARE * penalty
-        used = at.columns[self.norms(at.x) > 0.0]
-        wanted = self.wanted(at, at.sizes > strong, used, penalty)
-        if self.columns is not None and not isinstance(self.X, np.ndarray) and not np.isin(wanted, self.chosen).all():
-            wanted = self.wanted(at, at.sizes > 0.85 * penalty, used, penalty)
-        self.choose(wanted)
+        self.rough = tol >= ROUGH
+        self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
         best, last, stalled = np.inf, np.inf, 0
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
@@ -241,16 +257,16 @@ class ColumnDescent(ABC):
             return at
         places = 1.0 / np.array([*known, before])
         shares = [float(np.prod([(1.0 / scale - v) / (u - v) for v in places if v != u])) for u in places]
-        points, M = [*known.values(), at], len(penalty)
+        points = [*known.values(), at]
 
         def combined(each: Iterable[Array]) -> Array:
             return np.asarray(sum(share * part for share, part in zip(shares, each, strict=True)))
 
         columns = reduce(np.union1d, [point.columns for point in points])
-        x = combined(point.all_weights(M)[columns] for point in points)
+        x = combined(point.weights_of(columns) for point in points)
         a, b = combined(point.a for point in points), combined(point.b for point in points)
         sizes = np.abs(combined(point.sizes for point in points))
-        crossed = (x != 0.0) & (x * at.all_weights(M)[columns] <= 0.0)
+        crossed = (x != 0.0) & (x * at.weights_of(columns) <= 0.0)
         if isinstance(self.X, np.ndarray) and crossed.any():  # weights that were zero, or would change their sign
             some = np.flatnonzero(self.norms(crossed * 1.0))
             a -= self.X[:, columns[some]] @ np.where(crossed, x, 0.0)[some]
@@ -279,7 +295,7 @@ class ColumnDescent(ABC):
         of the activations, ``theta`` the residuals of the model.
         """
         assert self.columns is not None
-        before, t, new_x = at.weights_of(self.chosen, len(penalty)), 1.0, x
+        before, t, new_x = at.weights_of(self.chosen), 1.0, x
         old = at.loss + self.penalty(before, penalty)
         for _ in range(30):
             a = at.a + t * change
@@ -296,7 +312,7 @@ class ColumnDescent(ABC):
         judged = []
         for residuals in (theta,) if t == 1.0 else (theta, r):  # any of them is a point of the dual
             point = replace(new, theta=self.feasible(residuals))
-            g = self.columns.dots(point.theta)
+            g = point.products = self.columns.dots(point.theta)
             point.gap = self.gap(point, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
             judged.append(point)
         return min(judged, key=lambda point: point.gap)
@@ -316,8 +332,11 @@ class ColumnDescent(ABC):
 
         ``g`` is their product with the columns, of which those with a ridge are looked at.
         """
-        bounded = (ridge == 0.0) & (penalty > 0.0)
-        over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
+        if self.plain:
+            over = float(np.max(size / penalty, initial=0.0))
+        else:
+            bounded = (ridge == 0.0) & (penalty > 0.0)
+            over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
         shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
         if g is not None and (ridged := ridge > 0.0).any():
@@ -340,14 +359,19 @@ class TwoClassDescent(ColumnDescent):
 
     gram: GramModel | None = None
     low: LowPrecisionColumns | None = None
+    known: KnownProducts | None = None
     looks: int = 0
 
     @property
     def threaded(self) -> bool:
-        return True
+        return isinstance(self.X, np.ndarray)
+
+    @property
+    def extrapolates(self) -> bool:
+        return len(self.passed) > 1
 
     def copy(self) -> Self:
-        return replace(super().copy(), gram=None)
+        return replace(super().copy(), gram=None, known=self.known and self.known.emptied())
 
     @staticmethod
     def arranged(offset: Array) -> Array:
@@ -393,7 +417,7 @@ class TwoClassDescent(ColumnDescent):
         r, h = self._residuals(at)
         model = columns.model(h, self.ridge[self.chosen], centred=self.intercept)
         shift = -float(r.sum()) / model.total if self.intercept else 0.0
-        before = at.weights_of(self.chosen, len(penalty))
+        before = at.weights_of(self.chosen)
         x, v = before.copy(), r.copy()
         gain = typical_gain(precision, some, model.diagonal)
         shift, _ = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
@@ -401,7 +425,7 @@ class TwoClassDescent(ColumnDescent):
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
     def choose(self, columns: npt.NDArray[np.intp]) -> None:
-        if len(columns) > MOST_PRODUCTS:
+        if len(columns) > MOST_PRODUCTS or self.rough:
             self.gram = None
             super().choose(columns)
             return
@@ -413,15 +437,20 @@ class TwoClassDescent(ColumnDescent):
     def _product_columns(self) -> ProductColumns:
         if isinstance(self.X, np.ndarray):
             return DenseProductColumns(X=self.X, threads=self.threads or available_cores())
-        return SparseProductColumns(X=self.X, threads=self.threads or available_cores())
+        return SparseProductColumns(X=self.X)
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         assert self.columns is not None
-        if self.gram is not None:  # what rounding has added to the activations along the path must not count
+        if self.gram is not None and self.looks % EXACT == 0:  # what rounding has added along the path must not count
             at.a = self.offset + at.b + self.columns.activations(at.x)
             at.loss = self.losses(at.a)[0]
             at.value = at.loss + self.penalty(at.x, penalty)
         self.looks += 1
+        if not isinstance(self.X, np.ndarray) and self.plain:
+            self.known = self.known or KnownProducts.of(self.all_columns)
+            at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
+            at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+            return
         few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
         if few or self.looks < LOOKS or self.ridge.any():
             super()._look_at_all(at, penalty)
@@ -432,7 +461,7 @@ class TwoClassDescent(ColumnDescent):
         at.sizes, error = self.low.sizes(at.theta)
         doubtful = ~(at.sizes + error <= penalty)
         doubtful[self.chosen] = False
-        at.sizes[self.chosen] = np.abs(self.columns.dots(at.theta))
+        at.sizes[self.chosen] = np.abs(at.products)
         at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
         at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
 
@@ -449,7 +478,7 @@ class TwoClassDescent(ColumnDescent):
         if gram.drift(h) > (DRIFT if at.steps < 2 else LATE_DRIFT):
             gram.move_to(h)
         assert gram.h is not None
-        before, total = at.weights_of(self.chosen, len(penalty)), float(r.sum())
+        before, total = at.weights_of(self.chosen), float(r.sum())
         shift = -total / gram.total if self.intercept else 0.0
         x, change, theta = before, np.zeros_like(r), r + gram.h * shift
         value, best = at.loss + self.penalty(before, penalty), None
@@ -479,10 +508,10 @@ def present_rows(
     s = np.ones(source.n_rows) if source.s is None else source.s
     offset = np.zeros((source.n_rows, source.K - 1)) if source.offset is None else source.offset
     X, t = source.X, source.t.astype(np.int32, copy=False)
-    if not (s > 0.0).all():
-        kept = s > 0.0
-        X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]
-    return X.tocsc() if sparse.issparse(X) else X, t, s, offset
+    if (s > 0.0).all():
+        return source.by_columns() if sparse.issparse(X) else X, t, s, offset
+    kept = s > 0.0
+    return X[kept].tocsc() if sparse.issparse(X) else X[kept], t[kept], s[kept], offset[kept]
 
 
 def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:

@@ -29,8 +29,9 @@ LEAST_PRECISION = (
     1e-3  # How far coordinate descent may miss the conditions of an optimum: the support is solved after it.
 )
 SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved for, and in how many steps at most.
+SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
-CHANGED = 0.05  # The share of the support that may differ from the one that was factored.
+CHANGED = 0.1  # The share of the support that may differ from the one that was factored.
 STRIPES = 16  # Parts of all columns, for threads.
 LEAST_ROOM = 512  # Columns for whose products there is room at first.
 
@@ -140,15 +141,19 @@ class GramModel:
             bound = np.flatnonzero((x != 0.0) | (np.abs(g) > penalty))
             signs = np.where(x != 0.0, np.sign(x), -np.sign(g))[bound]
             missed = g[bound] + penalty[bound] * signs
-            if np.abs(missed / penalty[bound]).max(initial=0.0) <= precision:
+            most = float(np.abs(missed / penalty[bound]).max(initial=0.0))
+            if most <= precision:
                 break
             rest, new = np.zeros_like(x), x.copy()
             rest[bound] = self.solve(bound, missed)
             new[bound] = np.where((x - rest)[bound] * signs > 0.0, (x - rest)[bound], 0.0)
             moved = columns.activations(rest)
             theta = theta - self.h * (moved - self.mean @ rest)
-            change -= moved if new[bound].all() else columns.activations(x - new)
+            kept = bool(new[bound].all())
+            change -= moved if kept else columns.activations(x - new)
             x = new
+            if kept and SOLVED * most <= precision:
+                break
         return x, change, theta
 
     def solve(self, support: npt.NDArray[np.intp], slope: Array) -> Array:

@@ -20,7 +20,6 @@ from oddsmith.numerics import Array
 
 PANELS, CENTRED_AT_ONCE = 8, 64  # Parts of the products, and columns that are centred at a time, for threads.
 SUMMED_AT_ONCE = 256  # The same for sums over columns.
-PARTS, LEAST_PART = 4, 2**14  # Parts of sums over sparse columns, and the least number of entries of a part.
 ENTER, MULTIPLY = range(2)  # Tasks of the kernel.
 ROOM = 2**23  # Numbers in columns for which there is room at first.
 
@@ -59,36 +58,6 @@ class PackedColumns(MatrixColumns):
         rows = self.data.reshape(self.count, self.n)
         total = np.zeros(self.n)
         for part in parallel_map(lambda part: x[part] @ rows[part], self._parts(), self.threads):
-            total += part
-        return total
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparseColumns(MatrixColumns):
-    """Sparse columns whose sums are formed in parts with about as many entries: the same on any number of threads."""
-
-    threads: int
-
-    @cached_property
-    def _parts(self) -> list[slice]:
-        assert self.indptr is not None
-        first, last = self.indptr[0], self.indptr[self.count]
-        if last - first < PARTS * LEAST_PART:
-            return [slice(0, self.count)]
-        ends = np.searchsorted(self.indptr, np.linspace(first, last, PARTS + 1)[1:-1])
-        return [slice(a, b) for a, b in pairwise([0, *ends.tolist(), self.count])]
-
-    def _of(self, part: slice) -> MatrixColumns:
-        assert self.indptr is not None
-        own = {"data": self.data, "indices": self.indices, "indptr": self.indptr[part.start : part.stop + 1]}
-        return MatrixColumns(n=self.n, count=part.stop - part.start, **own)
-
-    def dots(self, u: Array) -> Array:
-        return np.concatenate(list(parallel_map(lambda part: self._of(part).dots(u), self._parts, self.threads)))
-
-    def activations(self, x: Array) -> Array:
-        total = np.zeros(self.n)
-        for part in parallel_map(lambda part: self._of(part).activations(x[part]), self._parts, self.threads):
             total += part
         return total
 
@@ -153,7 +122,6 @@ class SparseProductColumns:
     """Columns of a sparse matrix, and by the compiled kernel's needs what is in them of each row, with room for more."""
 
     X: sparse.csc_array
-    threads: int
     indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     indices: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     data: Array = field(default_factory=lambda: np.zeros(0))
@@ -165,10 +133,12 @@ class SparseProductColumns:
         self.entries = np.empty(2 * self.X.nnz, dtype=np.int32)  # a place and a value in single precision each
 
     @property
-    def columns(self) -> SparseColumns:
+    def columns(self) -> MatrixColumns:
         """The columns, without a copy."""
-        own = {"data": self.data, "indices": self.indices, "indptr": self.indptr}
-        return SparseColumns(n=self.X.shape[0], count=len(self.indptr) - 1, threads=self.threads, **own)
+        count = len(self.indptr) - 1
+        return MatrixColumns(
+            n=self.X.shape[0], count=count, data=self.data, indices=self.indices, indptr=self.indptr
+        )
 
     def add(self, new: Places) -> None:
         """Take in further columns of the matrix."""
@@ -185,12 +155,12 @@ class SparseProductColumns:
         first, self.indptr = len(self.indptr) - 1, np.concatenate([self.indptr, ends])
         native = kernels()
         if native is not None:
-            native("products", ctypes.byref(self._problem(first, 1)), ENTER)
+            native("products", ctypes.byref(self._problem(first)), ENTER)
 
-    def _problem(self, first: int, step: int, **more: Any) -> ProductsProblem:
+    def _problem(self, first: int, **more: Any) -> ProductsProblem:
         own = addresses(data=self.data, indices=self.indices, indptr=self.indptr)
         own |= addresses(starts=self.starts, lengths=self.lengths, entries=self.entries)
-        return ProductsProblem(count=len(self.indptr) - 1, first=first, step=step, **own, **more)
+        return ProductsProblem(count=len(self.indptr) - 1, first=first, **own, **more)
 
     def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
         """Write the products of the columns, less their ``mean``, from the ``first`` on with all into G."""
@@ -201,11 +171,7 @@ class SparseProductColumns:
             G[first:m, :m] = some.toarray() - h.sum() * np.outer(mean[first:], mean)
         else:
             how = {"stride": G.strides[0] // G.itemsize, "total": float(h.sum()), **addresses(h=h, mean=mean, G=G)}
-
-            def multiply(part: int) -> None:
-                native("products", ctypes.byref(self._problem(first + part, PARTS, **how)), MULTIPLY)
-
-            deque(parallel_map(multiply, range(PARTS), self.threads), maxlen=0)
+            native("products", ctypes.byref(self._problem(first, **how)), MULTIPLY)
         for start in range(first, m, CENTRED_AT_ONCE):
             stop = min(start + CENTRED_AT_ONCE, m)
             G[:start, start:stop] = G[start:stop, :start].T

@@ -20,7 +20,7 @@ from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import SparseOptimum
 
 SPAN = 100.0  # The largest scale of a path is so many times the smallest useful one.
-SHARES, SHORT_PATH = (0.5, 0.7, 0.84, 0.93), 20
+SHARES, SHORT_PATH = (0.5, 0.78), 20
 """Where stretches of a path of many columns end, and the number of scales from which there are several."""
 PathPoint = tuple[sparse.csr_array, tuple[float, float, float]]
 ROUGH = 1e-2  # The relative gap of the point at which a stretch begins.

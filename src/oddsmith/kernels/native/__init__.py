@@ -165,7 +165,7 @@ class ColumnsProblem(ctypes.Structure):
         *((name, _P) for name in ("data", "indices", "indptr", "h", "v")),
         *((name, _D) for name in ("total", "shift", "tol")),
         *((name, _P) for name in ("mean", "diagonal", "ridge", "penalty", "x", "active")),
-        ("done", _I),
+        *((name, _I if name == "done" else _P) for name in ("done", "which")),
     )
 
 
@@ -185,7 +185,7 @@ class ProductsProblem(ctypes.Structure):
     """``products_problem`` of columns.c."""
 
     _fields_ = (
-        *((name, _I) for name in ("count", "first", "step", "stride")),
+        *((name, _I) for name in ("count", "first", "stride")),
         ("total", _D),
         *((name, _P) for name in ("data", "indices", "indptr", "starts", "lengths", "entries", "h", "mean", "G")),
     )

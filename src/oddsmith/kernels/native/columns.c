@@ -20,6 +20,7 @@ typedef struct {
     double *x;
     int8_t *active;
     int64_t done;
+    const int64_t *which; /* the columns of DOTS, all if it is NULL */
 } columns_problem;
 
 #define COLUMN(q, j) ((q)->indices ? (q)->indptr[j] : (j) * (q)->n)
@@ -135,7 +136,7 @@ EXPORT int NAME(columns)(columns_problem *q, int task) {
             q->diagonal[j] = (centred > 1e-12 * second ? centred : 0.0) + q->ridge[j];
         }
     } else if (task == DOTS) {
-        for (int64_t j = 0; j < q->count; j++) q->mean[j] = column_dot(q, j, q->v);
+        for (int64_t j = 0; j < q->count; j++) q->mean[j] = column_dot(q, q->which ? q->which[j] : j, q->v);
     } else if (task == ACTIVATIONS) {
         for (int64_t j = 0; j < q->count; j++)
             if (q->x[j] != 0.0) column_add(q, j, q->x[j], NULL, q->v);
@@ -366,9 +367,9 @@ typedef struct {
 } row_entry;
 
 /* Products of sparse columns under the curvatures h, less their means: G_jk = sum of h (x_j - mean_j) (x_k - mean_k), k <= j,
-   in rows `first`, first + step, ... of G. Row i of the columns is entries[starts[i]], ...: lengths[i] of them so far. */
+   in the rows of G from the first on. Row i of the columns is entries[starts[i]], ...: lengths[i] of them so far. */
 typedef struct {
-    int64_t count, first, step, stride; /* rows of G are `stride` numbers apart */
+    int64_t count, first, stride; /* rows of G are `stride` numbers apart */
     double total; /* the sum of h */
     const double *data;
     const int32_t *indices;
@@ -385,7 +386,7 @@ enum { ENTER, MULTIPLY };
 EXPORT int NAME(products)(const products_problem *q, int task) {
     double *sums = task == MULTIPLY ? malloc((size_t)(q->count + 1) * sizeof(double)) : NULL;
     if (task == MULTIPLY && !sums) return 1;
-    for (int64_t j = q->first; j < q->count; j += q->step) {
+    for (int64_t j = q->first; j < q->count; j++) {
         if (task == ENTER) {
             for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
                 const int64_t i = q->indices[t];
