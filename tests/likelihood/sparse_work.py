@@ -23,11 +23,11 @@ from tests.traces import rows, under
 from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import TwoClassDescent
 from oddsmith.likelihood.gram_model import GramModel
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_path import SparsePath, solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.solvers.proximal_newton import ProximalNewton
 
 PLACE = Path(__file__).with_name("sparse_work.json")

@@ -48,8 +48,8 @@ def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
 class MemorySource:
     """Arrays that are already checked: rows, class codes, weights, offsets.
 
-    ``transform`` (such as a basis) maps a slice of ``X`` to the rows ``Phi`` of a block. ``given`` is a sparse matrix by
-    rows, and the same by columns, as the caller had it.
+    ``transform`` (such as a basis) maps a slice of ``X`` to the rows ``Phi`` of a block. ``given`` is a sparse matrix
+    by rows, and the same by columns, as the caller had it.
 
     >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
     >>> source.n_rows, source.shape

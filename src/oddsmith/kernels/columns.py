@@ -111,7 +111,10 @@ class MatrixColumns:
         """Return the columns as a matrix."""
         if self.indices is None:
             return self.data.reshape(self.count, self.n).T
-        return sparse.csc_array((self.data, self.indices, self.indptr), shape=(self.n, self.count))
+        assert self.indptr is not None
+        some = slice(self.indptr[0], self.indptr[self.count])
+        parts = self.data[some], self.indices[some], self.indptr - self.indptr[0]
+        return sparse.csc_array(parts, shape=(self.n, self.count))
 
     def _dense(self) -> Array:
         X = self.matrix()

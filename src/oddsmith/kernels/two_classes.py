@@ -24,7 +24,7 @@ def logistic_losses(a: Array, sign: Array, s: Array) -> tuple[float, Array, Arra
     if native is None:
         margin = sign * a
         q = expit(-margin)
-        return float(s @ log1pexp(-margin)), -sign * s * q, s * q * (1.0 - q)
+        return float(s @ log1pexp(-margin)), -sign * s * q, s * q * expit(margin)
     r, h, value = np.empty(len(a)), np.empty(len(a)), ctypes.c_double()
     a = np.ascontiguousarray(a)
     native("logistic", address(a), len(a), address(sign), address(s), address(r), address(h), ctypes.byref(value))

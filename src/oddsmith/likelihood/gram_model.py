@@ -1,4 +1,4 @@
-"""A quadratic model of a two-class loss over some columns of a dense matrix, by their products.
+"""A quadratic model of a two-class loss over some columns, by their products.
 
 The products ``Σ_n h_n x_nj x_nk`` of columns less their mean under the curvatures h are in single precision. Curvatures
 change slowly along a path, so the products of one point serve several scales; columns are added to them. What single
@@ -33,12 +33,12 @@ SOLVED = 1e-4  # The share of what was missed that is surely less than is missed
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
 CHANGED = 0.1  # The share of the support that may differ from the one that was factored.
 STRIPES = 16  # Parts of all columns, for threads.
-LEAST_ROOM = 512  # Columns for whose products there is room at first.
+LEAST_ROOM, MOST_ROOM = 512, 4096  # Columns for whose products there is room at first, and ahead at most.
 
 
 @dataclass(kw_only=True)
 class GramModel:
-    """Columns ``chosen`` of a matrix, the curvatures ``h`` of the model, and the products G (with ``ridge``) under them.
+    """Columns ``chosen`` of a matrix, curvatures ``h`` of the rows, and the products G (with ``ridge``) under them.
 
     ``G`` has room for more columns. ``members`` are those of the factored support.
     """
@@ -76,7 +76,7 @@ class GramModel:
             return
         k, m = len(self.chosen), len(self.chosen) + len(new)
         if m > len(self.G):
-            room = min(max(LEAST_ROOM, 2 * m), len(self.all_ridge))
+            room = min(max(LEAST_ROOM, 2 * m), len(self.all_ridge), max(MOST_ROOM, m))
             G = np.empty((room, room), dtype=np.float32)
             G[:k, :k] = self.G[:k, :k]
             self.G = G

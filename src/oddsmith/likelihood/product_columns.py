@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.native import ProductsProblem, addresses, kernels
@@ -64,7 +63,7 @@ class PackedColumns(MatrixColumns):
 
 @dataclass(kw_only=True)
 class DenseProductColumns:
-    """Dense columns, ``packed`` in double precision, ``scaled`` less their mean and times √h; both have room for more."""
+    """Dense columns with room for more: ``packed`` as they are, ``scaled`` less their mean and times √h."""
 
     X: npt.NDArray[np.float64]
     threads: int
@@ -119,7 +118,7 @@ class DenseProductColumns:
 
 @dataclass(kw_only=True)
 class SparseProductColumns:
-    """Columns of a sparse matrix, and by the compiled kernel's needs what is in them of each row, with room for more."""
+    """Columns of a sparse matrix, and for the kernel also by rows: ``entries``, with room for whole rows."""
 
     X: sparse.csc_array
     indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
@@ -136,9 +135,7 @@ class SparseProductColumns:
     def columns(self) -> MatrixColumns:
         """The columns, without a copy."""
         count = len(self.indptr) - 1
-        return MatrixColumns(
-            n=self.X.shape[0], count=count, data=self.data, indices=self.indices, indptr=self.indptr
-        )
+        return MatrixColumns(n=self.X.shape[0], count=count, data=self.data, indices=self.indices, indptr=self.indptr)
 
     def add(self, new: Places) -> None:
         """Take in further columns of the matrix."""

@@ -22,11 +22,12 @@ from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import LEAST_SHARE, ColumnDescent, ColumnPoint, TwoClassDescent
+from oddsmith.likelihood.column_descent import LEAST_SHARE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
