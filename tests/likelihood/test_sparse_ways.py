@@ -18,7 +18,7 @@ from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
-from oddsmith.likelihood.product_columns import DenseProductColumns, SparseProductColumns
+from oddsmith.likelihood.product_columns import DenseProductColumns, SparseProductColumns, row_starts
 from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -153,7 +153,11 @@ def curved_columns(rows=80, columns=30):
 
 def products_of(X, stored="dense", threads=1):
     """Return the columns of a matrix, none of them taken in yet."""
-    return DenseProductColumns(X=X, threads=threads) if stored == "dense" else SparseProductColumns(X=X)
+    return (
+        DenseProductColumns(X=X, threads=threads)
+        if stored == "dense"
+        else SparseProductColumns(X=X, starts=row_starts(X))
+    )
 
 
 @pytest.mark.parametrize("level", native.available())

@@ -17,7 +17,7 @@ def logistic_losses(a: Array, sign: Array, s: Array) -> tuple[float, Array, Arra
     ``sign`` is 1 for the second class and −1 for the first.
 
     >>> value, r, h = logistic_losses(np.zeros(2), np.array([1.0, -1.0]), np.array([1.0, 2.0]))
-    >>> round(value / np.log(2.0), 12), r.tolist(), h.tolist()
+    >>> round(float(value / np.log(2.0)), 12), r.tolist(), h.tolist()
     (3.0, [-0.5, 1.0], [0.25, 0.5])
     """
     native = kernels()
@@ -36,7 +36,7 @@ def logistic_conjugate(theta: Array, s: Array, shrink: float) -> float:
 
     c = shrink |theta| / s is the probability of the wrong class, at most 1.
 
-    >>> round(logistic_conjugate(np.array([-0.5, 0.0]), np.ones(2), 1.0) / np.log(2.0), 12)
+    >>> round(float(logistic_conjugate(np.array([-0.5, 0.0]), np.ones(2), 1.0) / np.log(2.0)), 12)
     -1.0
     """
     native = kernels()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,40 +29,38 @@ class KnownProducts:
 
     columns: MatrixColumns
     norms: Array
-    theta: list[Array] = field(default_factory=list)
-    g: list[Array] = field(default_factory=list)
+    lengths: npt.NDArray[np.int64]
+    theta: Array
+    g: Array
 
     @classmethod
     def of(cls, columns: MatrixColumns) -> KnownProducts:
         """Return those of columns whose norms are summed first."""
         squares = columns.model(np.ones(columns.n), np.zeros(columns.count), centred=False).diagonal
-        return cls(columns=columns, norms=np.sqrt(squares) * (1.0 + 1e-12))
+        none = {"theta": np.zeros((0, columns.n)), "g": np.zeros((0, columns.count))}
+        return cls(columns=columns, norms=np.sqrt(squares) * (1.0 + 1e-12), lengths=columns.lengths, **none)
 
     def emptied(self) -> KnownProducts:
         """Return the same columns, with no product known."""
-        return replace(self, theta=[], g=[])
+        return replace(self, theta=self.theta[:0], g=self.g[:0])
 
     def sizes(self, u: Array, limit: Array, chosen: npt.NDArray[np.intp], products: Array) -> Array:
         """Return the size of each product with ``u``: exact if it may be above ``limit``, an estimate of it elsewhere.
 
         ``products`` are those of the columns ``chosen``, which are known.
         """
-        estimate, lengths = np.zeros(self.columns.count), self.columns.lengths
-        which = np.delete(np.arange(self.columns.count), chosen)
-        everything = not self.theta
-        if self.theta:
-            A = np.array(self.theta)
-            share = np.linalg.lstsq(A @ A.T, A @ u, rcond=1e-10)[0]
-            rounding = self.columns.n * EPS * float(np.abs(share) @ np.linalg.norm(A, axis=1) + np.linalg.norm(u))
-            reach = float(np.linalg.norm(u - share @ A)) + rounding
-            for part, g in zip(share, self.g, strict=True):
-                estimate += part * g
-            doubtful = ~(np.abs(estimate) + reach * self.norms <= limit)
-            doubtful[chosen] = False
-            some = np.flatnonzero(doubtful)
-            everything = lengths[some].sum() > MOST_READ * (lengths.sum() - lengths[chosen].sum())
-            which = which if everything else some
+        A = self.theta
+        share = np.linalg.lstsq(A @ A.T, A @ u, rcond=1e-10)[0]
+        estimate, left = share @ self.g, float(np.linalg.norm(u - share @ A))
+        rounding = self.columns.n * EPS * float(np.abs(share) @ np.linalg.norm(A, axis=1) + np.linalg.norm(u))
+        doubtful = ~(np.abs(estimate) + (left + rounding) * self.norms <= limit)
+        doubtful[chosen] = False
+        which = np.flatnonzero(doubtful)
+        outside = self.lengths.sum() - self.lengths[chosen].sum()
+        everything = not len(A) or self.lengths[which].sum() > MOST_READ * outside
+        if everything:
+            which = np.delete(np.arange(self.columns.count), chosen)
         estimate[which], estimate[chosen] = self.columns.some_dots(u, which), products
         if everything:
-            self.theta, self.g = [*self.theta, u.copy()][-KEPT:], [*self.g, estimate.copy()][-KEPT:]
+            self.theta, self.g = np.vstack([A, u])[-KEPT:], np.vstack([self.g, estimate])[-KEPT:]
         return np.abs(estimate)

@@ -118,17 +118,19 @@ class DenseProductColumns:
 
 @dataclass(kw_only=True)
 class SparseProductColumns:
-    """Columns of a sparse matrix, and for the kernel also by rows: ``entries``, with room for whole rows."""
+    """Columns of a sparse matrix, and for the kernel also by rows: ``entries``, with room for whole rows.
+
+    ``starts`` is where the entries of each row begin, given by `row_starts`.
+    """
 
     X: sparse.csc_array
+    starts: npt.NDArray[np.int64]
     indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     indices: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     data: Array = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         self.lengths = np.zeros(self.X.shape[0], dtype=np.int32)
-        self.starts = np.zeros(self.X.shape[0], dtype=np.int64)
-        np.cumsum(np.bincount(self.X.indices, minlength=self.X.shape[0])[:-1], out=self.starts[1:])
         self.entries = np.empty(2 * self.X.nnz, dtype=np.int32)  # a place and a value in single precision each
 
     @property
@@ -174,3 +176,13 @@ class SparseProductColumns:
             G[:start, start:stop] = G[start:stop, :start].T
             own = G[start:stop, start:stop]
             own[...] = np.tril(own) + np.tril(own, -1).T
+
+
+def row_starts(X: sparse.csc_array) -> npt.NDArray[np.int64]:
+    """Return where the entries of each row begin, if those of one row follow those of another.
+
+    >>> row_starts(sparse.csc_array(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]]))).tolist()
+    [0, 2, 2]
+    """
+    lengths = np.bincount(X.indices, minlength=X.shape[0])
+    return np.cumsum(lengths) - lengths

@@ -14,7 +14,12 @@ from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
-from oddsmith.likelihood.product_columns import DenseProductColumns, ProductColumns, SparseProductColumns
+from oddsmith.likelihood.product_columns import (
+    DenseProductColumns,
+    ProductColumns,
+    SparseProductColumns,
+    row_starts,
+)
 from oddsmith.numerics import Array
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
@@ -44,6 +49,7 @@ class TwoClassDescent(ColumnDescent):
     gram: GramModel | None = None
     low: LowPrecisionColumns | None = None
     known: KnownProducts | None = None
+    starts: npt.NDArray[np.int64] | None = None
     looks: int = 0
 
     @property
@@ -130,7 +136,9 @@ class TwoClassDescent(ColumnDescent):
     def _product_columns(self) -> ProductColumns:
         if isinstance(self.X, np.ndarray):
             return DenseProductColumns(X=self.X, threads=self.threads or available_cores())
-        return SparseProductColumns(X=self.X)
+        if self.starts is None:
+            self.starts = row_starts(self.X)
+        return SparseProductColumns(X=self.X, starts=self.starts)
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         assert self.columns is not None
