@@ -78,9 +78,9 @@ PATHS: dict[str, Callable[[], SparsePath]] = {
     "all columns, three classes, one Hessian": lambda: under(HESSIAN, lambda: path(rows(300, 6, 3, along=0.5))),
     "by columns": lambda: under(COLUMNS, lambda: path(rows(80, 120))),
     "by columns, few scales": lambda: under(COLUMNS, lambda: path(rows(80, 120), scales=np.array([0.05, 0.5, 5.0]))),
-    "by columns, correlated": lambda: under(COLUMNS, lambda: path(rows(100, 60, along=0.95, size=3.0), tol=1e-8)),
+    "by columns, correlated": lambda: under(COLUMNS, lambda: path(rows(100, 60, along=0.95), tol=1e-8)),
     "by columns, weights": lambda: under(COLUMNS, lambda: path(rows(80, 60), given=weights(80))),
-    "by columns, sparse": lambda: under(COLUMNS, lambda: path(thin(120, 150))),
+    "by columns, sparse": lambda: under(COLUMNS, lambda: path(thin(120, 150), tol=1e-7)),
     "by columns, sparse, strong": lambda: under(COLUMNS, lambda: path(thin(120, 150), tol=1e-8, scales=SPREAD)),
     "by columns, elastic net": lambda: under(
         COLUMNS, lambda: path(rows(80, 60, along=0.8), gaussian=0.7, factors=np.tile([1.0, 2.0], 30))
