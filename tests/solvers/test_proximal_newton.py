@@ -18,11 +18,11 @@ from oddsmith.solvers.proximal_newton import (
     _last_step,
     _moved_gap,
     _newton_on_support,
-    _solve_near,
     _step,
     corrected,
     dual_gap,
     minimise_model,
+    solve_near,
     violation,
 )
 
@@ -114,13 +114,13 @@ def test_a_newton_step_of_a_group_has_the_curvature_of_its_norm() -> None:
 def test_a_matrix_without_an_inverse_is_solved_with_a_little_more(least: float, solved: bool) -> None:
     A = np.diag([1.0, least])
     b = np.array([2.0, 1.0])
-    d = _solve_near(A, b)
+    d = solve_near(A, b)
     assert d == pytest.approx([2.0, 1.0 / least] if solved else [0.0, 0.0])
-    assert _solve_near(np.diag([1.0, 0.0]), np.array([2.0, 0.0]))[0] == pytest.approx(2.0)
+    assert solve_near(np.diag([1.0, 0.0]), np.array([2.0, 0.0]))[0] == pytest.approx(2.0)
 
 
 def test_a_large_matrix_without_an_inverse_has_a_little_of_its_own_size_added() -> None:
-    assert _solve_near(np.full((2, 2), 1e8), np.full(2, 1e8)) == pytest.approx([0.5, 0.5], rel=1e-3)
+    assert solve_near(np.full((2, 2), 1e8), np.full(2, 1e8)) == pytest.approx([0.5, 0.5], rel=1e-3)
 
 
 @pytest.mark.parametrize(("curvature", "kept"), [(0.9e-8, True), (1.2e-8, False), (2.0, False)])

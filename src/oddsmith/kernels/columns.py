@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,16 +56,21 @@ class ClassModel:
         inverse = _inverse_of_differences(H) if intercept else None
         return cls(p=p, r=weighted - s[:, None] * own, s=s, ridge=ridge, inverse=inverse)
 
-    def hessian(self, V: sparse.csc_array, classes: npt.NDArray[np.intp]) -> Array:
+    def hessian(
+        self, V: sparse.csc_array, classes: npt.NDArray[np.intp], dtype: npt.DTypeLike = np.float64
+    ) -> npt.NDArray[Any]:
         """Return the curvature between columns of V, each of which moves the activation of one of ``classes``."""
-        H, rows = np.zeros((V.shape[1], V.shape[1])), V.tocsr()
+        H, rows = np.zeros((V.shape[1], V.shape[1]), dtype), sparse.csr_array(V)
+        number = np.repeat(np.arange(len(self.s)), np.diff(rows.indptr))
+        p, data = self.p[number, classes[rows.indices]], rows.data * np.sqrt(self.s)[number]
+        whole, root = (
+            sparse.csr_array(((data * each).astype(dtype, copy=False), rows.indices, rows.indptr), rows.shape)
+            for each in (p, np.sqrt(p))
+        )
         each = [np.flatnonzero(classes == k) for k in np.unique(classes)]
         for start in range(0, len(self.s), CHUNK):
             part = slice(start, start + CHUNK)
-            p = self.p[part][:, classes]
-            B = rows[part].toarray() * np.sqrt(self.s[part])[:, None]
-            own = B * np.sqrt(p)
-            B *= p
+            B, own = whole[part].toarray(), root[part].toarray()
             H -= B.T @ B
             for same in each:
                 H[np.ix_(same, same)] += own[:, same].T @ own[:, same]

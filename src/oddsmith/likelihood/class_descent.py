@@ -9,15 +9,17 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from oddsmith.cached_property import cached_property
-from oddsmith.kernels.columns import ClassModel
+from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.kernels.two_classes import times_log
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.numerics import Array, log_softmax
 
 SWEEPS, ROUNDS = 60, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
 MOST_SOLVED = 2000  # Weights up to which they are.
+HALVINGS = 6  # Of such a step over groups, whose norms are no quadratic functions.
 TINY = 1e-30
 
 
@@ -62,6 +64,33 @@ class ClassDescent(ColumnDescent):
             p = _balanced(p, self.s, self.s @ self.own)
         return np.asarray(self.s[:, None] * (p - self.own))
 
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        assert self.columns is not None
+        p = np.exp(log_softmax(at.a))
+        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
+        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
+
+        def curved(z: Array) -> Array:
+            moved = model.residuals(z) - model.r
+            if model.inverse is None:
+                return moved
+            return np.asarray(model.residuals(z - model.inverse @ moved.sum(axis=0)) - model.r)
+
+        squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
+        diagonal = squares[:, None] * (p * (1.0 - p)).mean(axis=0) + ridge[:, None]
+        correction = DualCorrection(
+            columns=self.columns,
+            penalty=some[:, None],
+            ridge=ridge[:, None],
+            diagonal=np.where(diagonal > 0.0, diagonal, 1.0),
+            curved=curved,
+            hessian=lambda columns, column, cls: _hessian(model, columns, column, cls),
+            grouped=self.grouped,
+        )
+        shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
+        x = at.weights_of(self.chosen)
+        return correction.apply(model.residuals(np.zeros_like(p) + shift), x, precision)
+
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
         p = np.exp(log_softmax(at.a))
@@ -79,8 +108,7 @@ class ClassDescent(ColumnDescent):
                 x = self._settled(x)
             if done < SWEEPS:
                 break
-            if not self.grouped:
-                self._solve_support(model, z, b, x, some)
+            self._solve_support(model, z, b, x, some)
         if model.inverse is not None:  # to the last digit: the dual asks for it
             shift = -model.inverse @ model.residuals(z).sum(axis=0)
             z, b = z + shift, b + shift
@@ -100,25 +128,35 @@ class ClassDescent(ColumnDescent):
             which = np.concatenate([cls, np.arange(K)])
         H, residuals, m = model.hessian(V, which), model.residuals(z), len(column)
         own, strength, ridge = x[column, cls], penalty[column], model.ridge[column]
+        norms = self.norms(x)[column] if self.grouped else np.abs(own)
+        unit = own / norms
         slope = np.asarray(V.multiply(residuals[:, which]).sum(axis=0)).ravel()
-        slope[:m] += ridge * own + strength * np.sign(own)
+        slope[:m] += ridge * own + strength * unit
         np.einsum("ii->i", H)[:m] += ridge
         np.einsum("ii->i", H)[m:] += 1e-12 * float(np.diag(H).max())  # intercepts may all move alike
+        A = H
+        if self.grouped:  # norms bend
+            same, bend = column[:, None] == column, strength / norms
+            A = H.copy()
+            A[:m, :m] += np.where(same, np.diag(bend) - np.outer(bend * unit, unit), 0.0)
         try:
-            d = -linalg.cho_solve(linalg.cho_factor(H, check_finite=False), slope, check_finite=False)
+            whole = -linalg.cho_solve(linalg.cho_factor(A, check_finite=False), slope, check_finite=False)
         except linalg.LinAlgError:
             return
-        new = own + d[:m]
-        new[new * own < 0.0] = 0.0
-        d[:m] = new - own
-        change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
-        moved = np.asarray((V @ change).toarray())
-        gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
-        if not gain + float(strength @ (np.abs(new) - np.abs(own))) < 0.0:
-            return
-        x[column, cls] = new
-        z += moved
-        b += d[m:] if model.inverse is not None else 0.0
+        for t in 0.5 ** np.arange(HALVINGS if self.grouped else 1):
+            d, new = t * whole, x.copy()
+            new[column, cls] = own + d[:m]
+            if not self.grouped:
+                new[new * x < 0.0] = 0.0
+            d[:m] = new[column, cls] - own
+            change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
+            moved = np.asarray((V @ change).toarray())
+            gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
+            if gain + float(penalty @ (self.norms(new) - self.norms(x))) < 0.0:
+                x[:] = new
+                z += moved
+                b += d[m:] if model.inverse is not None else 0.0
+                return
 
     def _settled(self, x: Array) -> Array:
         """Return weights with what all classes share chosen for the least penalty: it changes no probability."""
@@ -139,3 +177,17 @@ def _balanced(p: Array, s: Array, total: Array) -> Array:
     kept = np.where(over, p * (total / np.where(found > 0.0, found, 1.0)), p)
     given = (p - kept).sum(axis=1, keepdims=True)
     return np.asarray(kept + given * (lacking / lacking.sum()))
+
+
+def _hessian(
+    model: ClassModel, columns: MatrixColumns, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp]
+) -> Array:
+    """Return the curvature between some weights, nearly: in single precision, with the intercepts at their best."""
+    V, K = sparse.csc_array(columns.matrix())[:, column], model.p.shape[1]
+    H = np.asarray(model.hessian(V, cls, np.float32), dtype=np.float64)
+    if model.inverse is None:
+        return H
+    p = model.s[V.indices] * model.p[V.indices, np.repeat(cls, np.diff(V.indptr))]
+    B = sparse.csc_array((V.data * p, V.indices, V.indptr), V.shape)
+    cross = np.where(cls[:, None] == np.arange(K), np.asarray(B.sum(axis=0))[:, None], 0.0) - B.T @ model.p
+    return H - cross @ model.inverse @ cross.T

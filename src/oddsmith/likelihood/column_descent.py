@@ -25,6 +25,8 @@ from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.numerics import EPS, Array
+from oddsmith.solvers import policy
+from oddsmith.solvers.proximal_newton import ROUNDING
 
 FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
 """How far the conditions of an optimum may be missed by the first model, and by any."""
@@ -100,6 +102,7 @@ class ColumnDescent(ABC):
     intercept: bool
     threads: int | None = None
     grouped: bool = False
+    tight: bool = True
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
     passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
@@ -136,6 +139,10 @@ class ColumnDescent(ABC):
     @abstractmethod
     def entropy(self, theta: Array, shrink: float) -> float:
         """Return the conjugate of the loss at shrunk residuals."""
+
+    @abstractmethod
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        """Return the residuals at a point, corrected until they meet the conditions of an optimum."""
 
     @abstractmethod
     def feasible(self, theta: Array) -> Array:
@@ -209,6 +216,8 @@ class ColumnDescent(ABC):
             fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
             best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
             if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
+                if self.tight and tol < ROUGH:
+                    at = self._tightened(at, penalty)
                 self._look_at_all(at, penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
                     break
@@ -216,6 +225,17 @@ class ColumnDescent(ABC):
                 best = np.inf
             finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
             precision = max(LAST_PRECISION, finer)
+        return at
+
+    def _tightened(self, at: ColumnPoint, penalty: Array) -> ColumnPoint:
+        """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap."""
+        apart = at.loss + self.entropy(at.theta, 1.0) - float((at.theta * at.a).sum())
+        left = max(apart, ROUNDING * abs(at.value))
+        if at.gap - apart > policy.POLICY.sparse_tight * left:
+            precision = max(left / max(at.value - at.loss, left), EPS)
+            assert self.columns is not None
+            at.theta = self.feasible(self.corrected(at, penalty, precision))
+            at.products = self.columns.dots(at.theta)
         return at
 
     def wanted(
@@ -312,7 +332,7 @@ class ColumnDescent(ABC):
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         g = self.gradient(at.theta) if self.ridge.any() else None
         at.sizes = self.gradient_sizes(at.theta) if g is None else self.sizes(g)
-        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge)
+        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
 
     def gap(self, at: ColumnPoint, g: Array | None, size: Array, penalty: Array, ridge: Array) -> float:
         """Return the objective less the value of the dual at the residuals, shrunk until they are feasible.
@@ -328,7 +348,7 @@ class ColumnDescent(ABC):
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
         if g is not None and (ridged := ridge > 0.0).any():
             dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
-        return at.value - dual
+        return max(at.value - dual, 0.0)
 
     def ridge_conjugate(self, g: Array, penalty: Array, ridge: Array) -> float:
         """Return the conjugate of a penalty with a ridge at the gradient of its columns."""

@@ -49,13 +49,20 @@ class SparsePath:
 
 
 def solve_path(
-    problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7, guide: PathGuide | None = None
+    problem: Problem,
+    scales: Array | None = None,
+    n: int = 100,
+    *,
+    tol: float = 1e-7,
+    guide: PathGuide | None = None,
+    tight: bool = True,
 ) -> SparsePath:
     """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
 
-    ``guide`` is that of the path of a problem over nearly the same rows.
+    ``guide`` is that of the path of a problem over nearly the same rows. With ``tight`` each gap is near the truth, not
+    only within the tolerance.
     """
-    stated = SparseProblem.of(problem)
+    stated = replace(SparseProblem.of(problem), tight=tight)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
     if scales is None:

@@ -12,6 +12,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import available_cores
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
 from oddsmith.likelihood.product_columns import (
@@ -21,6 +22,7 @@ from oddsmith.likelihood.product_columns import (
     row_starts,
 )
 from oddsmith.numerics import Array
+from oddsmith.solvers.proximal_newton import ROUNDING
 
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns up to which their products are formed.
@@ -114,6 +116,31 @@ class TwoClassDescent(ColumnDescent):
         change = columns.activations(x - before) + shift
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        assert self.columns is not None
+        r, h = self._residuals(at)
+        some, x = penalty[self.chosen], at.weights_of(self.chosen)
+        if self.gram is not None and self.gram.h is not None:
+            shift = -float(r.sum()) / self.gram.total if self.intercept else 0.0
+            return self.gram.corrected(x, r + self.gram.h * shift, some, precision)[2]
+        model, total = self.columns.model(h, self.ridge[self.chosen], centred=self.intercept), float(h.sum())
+
+        def curved(z: Array) -> Array:
+            return h[:, None] * (z - (h @ z) / total if self.intercept else z)
+
+        correction = DualCorrection(
+            columns=self.columns,
+            penalty=some[:, None],
+            ridge=model.ridge[:, None],
+            diagonal=np.where(model.diagonal > 0.0, model.diagonal, 1.0)[:, None],
+            curved=curved,
+        )
+        return correction.apply(r + self._balancing(r, h), x, precision)
+
+    def _balancing(self, r: Array, h: Array) -> Array:
+        """Return the change of the residuals that makes their sum zero, with an intercept."""
+        return -h * (float(r.sum()) / float(h.sum())) if self.intercept else np.zeros_like(r)
+
     def choose(self, columns: npt.NDArray[np.intp]) -> None:
         if not self._products_pay(columns):
             self.gram = None
@@ -150,7 +177,7 @@ class TwoClassDescent(ColumnDescent):
         if not isinstance(self.X, np.ndarray) and self.plain:
             self.known = self.known or KnownProducts.of(self.all_columns)
             at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
-            at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+            at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
             return
         few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
         if few or self.looks < LOOKS or self.ridge.any():
@@ -164,7 +191,7 @@ class TwoClassDescent(ColumnDescent):
         doubtful[self.chosen] = False
         at.sizes[self.chosen] = np.abs(at.products)
         at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
-        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
 
     def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         """Return the point after a step by the products of the columns, perhaps under curvatures of another point.
