@@ -18,11 +18,11 @@ from oddsmith.solvers.proximal_newton import (
     _last_step,
     _moved_gap,
     _newton_on_support,
-    solve_near,
     _step,
     corrected,
     dual_gap,
     minimise_model,
+    solve_near,
     violation,
 )
 

@@ -12,8 +12,9 @@ from scipy import sparse
 from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks
+from oddsmith.kernels.two_classes import times_log
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
 from oddsmith.likelihood.dual_correction import DualCorrection
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
 from oddsmith.numerics import Array, log_softmax
 from oddsmith.solvers.proximal_newton import solve_near, steps_along
 
@@ -88,7 +89,7 @@ class ClassDescent(ColumnDescent):
             grouped=self.grouped,
         )
         shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
-        x = at.weights_of(self.chosen, len(penalty))
+        x = at.weights_of(self.chosen)
         return correction.apply(model.residuals(np.zeros_like(p) + shift), x, precision)
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
@@ -96,11 +97,11 @@ class ClassDescent(ColumnDescent):
         p = np.exp(log_softmax(at.a))
         ridge, some = self.ridge[self.chosen], penalty[self.chosen]
         model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
-        x = at.weights_of(self.chosen, len(penalty))
+        x = at.weights_of(self.chosen)
         squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
         gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
         z, b = np.zeros_like(p), np.zeros(p.shape[1])
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if len(some) else 0):
             done = self.columns.descend_classes(
                 model, z, b, x, some, grouped=self.grouped, tol=max(gain, TINY), sweeps=SWEEPS
             )

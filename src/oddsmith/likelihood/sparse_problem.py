@@ -22,11 +22,12 @@ from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint, TwoClassDescent
+from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
@@ -101,7 +102,9 @@ class SparseProblem:
                 "is not. Use link='logit'."
             )
         objective, coordinates, _ = make_objective(problem)
-        groups = problem.laplace.column_groups([str(name) for name in problem.names()], problem.levels)
+        grouped = problem.laplace.groups not in (None, "class")
+        names = [str(name) for name in problem.names()] if grouped else []
+        groups = problem.laplace.column_groups(names, problem.levels)
         if groups:
             coordinates = replace(coordinates, scale=_common_scales(coordinates.scale, groups))
             objective, coordinates, _ = make_objective(problem, coordinates)
@@ -286,14 +289,15 @@ class SparseProblem:
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
         """Return the weights of a point in the user's units, the intercept first (C × P)."""
-        x, b = np.atleast_2d(point.x.T), np.atleast_1d(point.b)
+        order = np.argsort(point.columns)
+        x, b = np.atleast_2d(point.x.T)[:, order], np.atleast_1d(point.b)
         if len(b) > 1:
             b = b - b.mean()
-        some = sparse.csr_array(np.column_stack([b, x + 0.0]))
-        places = np.concatenate([[0], point.columns + 1])
-        W = sparse.csr_array((some.data, places[some.indices], some.indptr), shape=(len(b), self.problem.M + 1))
-        W.sort_indices()
-        return W
+        some = np.column_stack([b, x])
+        each, which = np.nonzero(some)
+        places = np.concatenate([[0], point.columns[order] + 1])[which]
+        ends = np.searchsorted(each, np.arange(len(b) + 1))
+        return sparse.csr_array((some[each, which], places, ends), shape=(len(b), self.problem.M + 1))
 
     def column_descent(self) -> ColumnDescent:
         """Return the problem by columns, made once."""
@@ -462,7 +466,9 @@ def _unit_penalty(problem: Problem, objective: FoldObjective, groups: Sequence[S
     C, P = objective.shape
     strength = problem.laplace.strengths(P - 1) / objective.scale
     together = problem.laplace.groups == "class" and C > 1
-    alone = np.setdiff1d(np.arange(P - 1), np.concatenate([[], *groups]).astype(np.intp))
+    alone = np.arange(P - 1)
+    if groups:
+        alone = np.setdiff1d(alone, np.concatenate(groups).astype(np.intp))
     place, sizes, strengths = _class_blocks(C, P, strength) if together else _blocks(C, P, strength, groups, alone)
     if problem.intercept:
         place = np.concatenate([place, np.arange(C) * P])
