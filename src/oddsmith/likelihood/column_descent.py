@@ -209,17 +209,18 @@ class ColumnDescent(ABC):
         if self.extrapolates:
             strong = AHEAD_SHARE * penalty
         self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
-        best, last, stalled = np.inf, np.inf, 0
+        best, last, stalled, again = np.inf, np.inf, 0, True
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
             at.steps, allowed = step, tol * max(1.0, abs(at.value))
             fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
             best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
             if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
-                if self.tight and tol < ROUGH:
-                    at = self._tightened(at, penalty)
+                left = self._tightened(at, penalty) if self.tight and not self.rough else np.inf
                 self._look_at_all(at, penalty)
-                if at.gap <= allowed or stalled > PATIENCE:
+                more = again and at.gap > 2.0 * policy.POLICY.sparse_tight * left  # columns that nearly matter
+                again = again and not more
+                if (at.gap <= allowed and not more) or stalled > PATIENCE:
                     break
                 self.choose(self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty))
                 best = np.inf
@@ -227,16 +228,28 @@ class ColumnDescent(ABC):
             precision = max(LAST_PRECISION, finer)
         return at
 
-    def _tightened(self, at: ColumnPoint, penalty: Array) -> ColumnPoint:
-        """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap."""
-        apart = at.loss + self.entropy(at.theta, 1.0) - float((at.theta * at.a).sum())
-        left = max(apart, ROUNDING * abs(at.value))
-        if at.gap - apart > policy.POLICY.sparse_tight * left:
+    def _tightened(self, at: ColumnPoint, penalty: Array) -> float:
+        """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap.
+
+        Return about how far the objective is from its optimum.
+        """
+        assert self.columns is not None
+        settings, floor = policy.POLICY, ROUNDING * abs(at.value)
+        left = max(self._divergence(at), floor)
+        cheap = len(at.theta) * len(self.chosen) <= settings.dual_always and at.gap > settings.sparse_tight * floor
+        if cheap or at.gap - left > settings.sparse_tight * left:
             precision = max(left / max(at.value - at.loss, left), EPS)
-            assert self.columns is not None
-            at.theta = self.feasible(self.corrected(at, penalty, precision))
-            at.products = self.columns.dots(at.theta)
-        return at
+            new = replace(at, theta=self.feasible(self.corrected(at, penalty, precision)))
+            g = new.products = self.columns.dots(new.theta)
+            new.gap = self.gap(new, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
+            if new.gap < at.gap:
+                at.theta, at.products, at.gap = new.theta, new.products, new.gap
+                left = max(self._divergence(at), floor)
+        return left
+
+    def _divergence(self, at: ColumnPoint) -> float:
+        """Return the divergence of the residuals from those at the point: the gap if they meet all conditions."""
+        return at.loss + self.entropy(at.theta, 1.0) - float((at.theta * at.a).sum())
 
     def wanted(
         self, at: ColumnPoint, more: npt.NDArray[np.bool_], known: npt.NDArray[np.intp], penalty: Array

@@ -65,6 +65,8 @@ class Policy:
     dual_products: int = 200
     """Times that residuals are moved until they meet the conditions of an optimum, weights up to which the Hessian of
     each step is formed, and most products of one with more."""
+    dual_always: float = 1e6
+    """Numbers in the columns of a working set up to which residuals are corrected at every point: a millisecond."""
     sparse_curvature_change: float = 0.7
     """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
     2."""
