@@ -14,12 +14,11 @@ in 300 bits at both. Needs python-flint.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import flint
@@ -27,14 +26,12 @@ import numpy as np
 import pandas
 from scipy import sparse
 from tests.sparse_optimum import BlockProblem, Optimum, block_problem, minimise
+from tests.sparse_problems import WAYS, forced
 
 from oddsmith import LaplacePrior, LogisticRegression, regularization_path
 from oddsmith.errors import ConvergenceWarning
-from oddsmith.likelihood.sparse_problem import SparseProblem
-from oddsmith.solvers import policy
 
 BITS = 300
-WAYS = ("all columns", "by columns", "working sets", "one Hessian", "together")
 PRIORS = ("lasso", "elastic net", "groups", "factors")
 SHAPES = ((40, 8), (150, 12), (400, 20), (30, 70), (60, 150))
 TOLERANCES = (None, None, 1e-6, 1e-10, 1e-12)
@@ -66,7 +63,7 @@ class Case:
 def make_case(number: int) -> Case:
     """Build problem ``number``: ways and priors take turns, all else is drawn."""
     rng = np.random.default_rng([27, number])
-    way, prior_kind = WAYS[number % len(WAYS)], PRIORS[number // len(WAYS) % len(PRIORS)]
+    way, prior_kind = list(WAYS)[number % len(WAYS)], PRIORS[number // len(WAYS) % len(PRIORS)]
     K = int(rng.choice([2, 2, 3, 4]))
     if way == "together":
         K = 2
@@ -120,25 +117,6 @@ def make_case(number: int) -> Case:
         number=number, way=way, given=given, X=X, t=t, K=K, scale=scale, prior=prior, groups=groups, tol=tol,
         rows=rows, as_path=way == "together" or bool(rng.random() < 0.4),
     )  # fmt: skip
-
-
-@contextlib.contextmanager
-def forced(way: str) -> Iterator[None]:
-    """Solve a small problem as a large one would be."""
-    settings: dict[str, dict[str, Any]] = {
-        "by columns": {"sparse_hessian": 0},
-        "working sets": {"sparse_hessian": 0},
-        "one Hessian": {"sparse_products": 0.0},
-        "together": {"sparse_products": 0.0, "sparse_stride": 3, "sparse_rows_per_weight": 5},
-    }
-    before, by_columns = policy.POLICY, SparseProblem.by_columns
-    policy.POLICY = replace(before, **settings.get(way, {}))
-    if way == "working sets":
-        SparseProblem.by_columns = False  # type: ignore[assignment,method-assign]
-    try:
-        yield
-    finally:
-        policy.POLICY, SparseProblem.by_columns = before, by_columns  # type: ignore[method-assign]
 
 
 def solutions(case: Case) -> Iterator[tuple[float, Any, float, float]]:
@@ -215,13 +193,6 @@ def truth_of(problem: BlockProblem, W: Any, optimum: Optimum) -> float:
     return float((wide.value(given) - wide.value(best)).mid())
 
 
-def floor_of(problem: BlockProblem, W: Any) -> float:
-    """Return four roundings of each term of F, that of the activations included."""
-    sizes = np.abs(problem.Z) @ np.abs(W).max(axis=1)
-    pull = np.abs(problem.loss(np.asarray(W, dtype=np.longdouble))[1]).max(axis=1)
-    return float(2.0**-50 * (problem.value(W) + problem.s @ (pull * sizes)))
-
-
 def main() -> None:
     """Judge problems and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -244,7 +215,7 @@ def main() -> None:
             known = {**case.prior, "groups": case.groups}
             judged = block_problem(case.X, case.t, case.K, scale=scale, **known, **rows)
             optimum = minimise(judged, W)
-            truth, floor = truth_of(judged, W, optimum), floor_of(judged, W)
+            truth, floor = truth_of(judged, W, optimum), judged.floor(W)
             value = float(optimum.value)
             sound = optimum.left <= 1e-20 * value and float(optimum.used.max(initial=0.0)) <= 1 + 1e-10
             row = (number, gap / value, truth / value, floor / value, gap <= tol * max(1.0, value), sound)
