@@ -218,7 +218,28 @@ def test_a_support_is_solved_by_a_factor_of_another():
         found = model.solve(support, slope[support])
         assert model.members.tolist() == list(range(30))
         wanted = np.linalg.solve(exact[np.ix_(support, support)], slope[support])
-        np.testing.assert_allclose(found, wanted, atol=1e-3 * np.abs(wanted).max())
+        # one solve in single precision; corrections with residuals in double precision take it to all digits
+        np.testing.assert_allclose(found, wanted, atol=3e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("away", [0.0, 0.2])
+def test_a_support_is_solved_to_double_precision_by_corrections(away):
+    """Whatever the curvatures of the products, residuals meet the conditions; under their own, so do the weights."""
+    X, h, ridge, exact = curved_columns()
+    model = GramModel(store=products_of(X), all_ridge=ridge, centred=True)
+    model.add(np.arange(30))
+    model.move_to(h)
+    rng = np.random.default_rng(4)
+    x, penalty = 50.0 * rng.choice([-1.0, 1.0], size=30), rng.uniform(0.1, 0.2, size=30)
+    theta = rng.normal(size=80) + away * X @ rng.normal(size=30)
+    theta -= h * theta.sum() / h.sum()
+    missed = X.T @ theta + ridge * x + penalty * np.sign(x)
+    found, change, residuals = model.corrected(x, theta, penalty, 1e-14)
+    step = -np.linalg.solve(exact, missed)
+    np.testing.assert_allclose(found - x, step, atol=1e-8 * np.abs(step).max())
+    np.testing.assert_allclose(change, X @ (found - x), atol=1e-9 * np.abs(change).max())
+    rest = X.T @ residuals + ridge * found + penalty * np.sign(x)
+    np.testing.assert_allclose(rest, 0.0, atol=1e-8 * np.abs(missed).max())
 
 
 def test_products_are_known_without_reading_all_columns(monkeypatch):
