@@ -291,14 +291,15 @@ class ProximalNewton:
             if certified:  # 5
                 gap = min(gap, ending.moved_gap(e)) if self.moves else gap
                 target = model_minimum(H, e, penalty)
-                if ending.reached(gap, max(model_fall(H, e, penalty, target), floor)):
+                near = not self.exact or _is_accurate(H, target - e.w, value)
+                if ending.reached(gap, max(model_fall(H, e, penalty, target), floor)) and (near or ending.is_over):
                     break
             else:
                 target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
                 if self.moves and e.hessian is not None:
                     gap = min(gap, _moved_gap(objective, penalty, e, e, target))  # 3
             order = 2 if missed > SLOW * before and not certified else 1
-            order = 2 if self.exact and (certified or gap > allowed) else order
+            order = 2 if self.exact and (e.hessian is None or gap > allowed) else order
             found = _step(objective, penalty, e, target, value, order)  # 4
             if found is None:
                 if e.hessian is not None or certified:  # only rounding is left
@@ -344,16 +345,27 @@ class Ending:
         return _moved_gap(self.objective, self.penalty, e, self.at, target)
 
     def _is_near(self, e: ObjectiveValue) -> bool:
-        return self.at is not None and (
-            self.objective.self_concordance * np.linalg.norm(e.w - self.at.w) < policy.POLICY.sparse_curvature_change
-        )
+        if self.at is None:
+            return False
+        far = self.objective.self_concordance * float(np.linalg.norm(e.w - self.at.w))
+        return far < policy.POLICY.sparse_curvature_change
 
     def reached(self, gap: float, left: float) -> bool:
         """Return whether to stop at a gap, where the objective can fall by about ``left``."""
         settings = policy.POLICY
         before, self.last, self.steps = self.last, gap, self.steps + 1
         slow = gap > settings.sparse_slow * before
-        return gap <= settings.sparse_tight * left or slow or self.steps > settings.sparse_last_steps
+        return gap <= settings.sparse_tight * left or slow or self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there were as many steps as may be."""
+        return self.steps > policy.POLICY.sparse_last_steps
+
+
+def _is_accurate(H: Array, d: Array, value: float) -> bool:
+    """Return whether weights are within about 1e-9 of where the step ``d`` leads, in units of the objective."""
+    return 0.5 * float(d @ (H @ d)) <= policy.POLICY.sparse_accuracy * max(1.0, abs(value))
 
 
 def model_minimum(H: Array, e: ObjectiveValue, penalty: SparsePenalty) -> Array:
