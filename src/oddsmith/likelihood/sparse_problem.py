@@ -16,12 +16,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.design.basis.base import seen_through
-from oddsmith.design.inputs import ArrayOrCSR
 from oddsmith.engines import AnySource, MemorySource, engine_of
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.class_descent import ClassDescent
+from oddsmith.likelihood.column_choice import TakeColumns
 from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
@@ -42,23 +42,6 @@ from oddsmith.solvers.proximal_newton import (
     dual_step,
     model_minimum,
 )
-
-
-@dataclass(frozen=True)
-class TakeColumns:
-    """Some columns of rows; it travels to where rows are.
-
-    >>> TakeColumns(np.array([1]))(np.array([[1.0, 2.0]])).tolist()
-    [[2.0]]
-    """
-
-    which: npt.NDArray[np.intp]
-
-    keeps_sparse = True
-
-    def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
-        """Return the columns of the rows."""
-        return rows[:, self.which]
 
 
 @dataclass
