@@ -7,8 +7,8 @@ floor: four roundings (2⁻⁵⁰) of each term of F, that of the activations a_
 
     floor = 2⁻⁵⁰ (F + Σ_n s_n |∂loss_n/∂a_n| (|b| + Σ_j |x_nj w_j|)).
 
-The optimum's weights have 64 bits of mantissa (`tests.sparse_optimum`), so that F there is F* to some 1e-30; F is evaluated
-in 300 bits at both. Needs python-flint.
+The optimum's weights have 64 bits of mantissa (`tests.sparse_optimum`), so that F there is F* to some 1e-30; F is
+evaluated in 300 bits at both. Needs python-flint.
 """
 
 from __future__ import annotations
@@ -235,8 +235,9 @@ def main() -> None:
 def report(found: dict[str, list[Any]], solved: float) -> None:
     """Print how many gaps are true, and how many within ten times of it."""
     print(f"{'kind':50} solutions  below truth  within 10  median ratio  largest  converged")
-    for kind, rows in [*sorted(found.items()), ("all", [row for rows in found.values() for row in rows])]:
-        _, gap, truth, floor, converged, sound = np.array([row for row in rows if row[-1]]).T
+    everything = [row for rows in found.values() for row in rows]
+    for kind, judged in [*sorted(found.items()), ("all", everything)]:
+        _, gap, truth, floor, converged, _ = np.array([row for row in judged if row[-1]]).T
         ratio = gap / np.maximum(truth, floor)
         print(
             f"{kind:50} {len(ratio):9d} {int((gap < truth - floor).sum()):12d} {np.mean(ratio <= 10.0):10.1%} "

@@ -200,4 +200,4 @@ def _hessian(
     p = model.s[V.indices] * model.p[V.indices, np.repeat(cls, np.diff(V.indptr))]
     B = sparse.csc_array((V.data * p, V.indices, V.indptr), V.shape)
     cross = np.where(cls[:, None] == np.arange(K), np.asarray(B.sum(axis=0))[:, None], 0.0) - B.T @ model.p
-    return H - cross @ model.inverse @ cross.T
+    return np.asarray(H - cross @ model.inverse @ cross.T)

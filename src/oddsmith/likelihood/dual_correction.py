@@ -118,7 +118,8 @@ class SupportSystem:
 
     def hessian_product(self, w: Array, d: Array) -> Array:
         """Return the Hessian times ``d``."""
-        of, part = self.of, np.zeros(self.own.shape)
+        of = self.of
+        part: Array = np.zeros(self.own.shape)
         part[self.own] = d
         moved = of.curved(of._activations(part))
         product = of.columns.dots(moved if part.shape[1] > 1 else moved[:, 0]).reshape(part.shape) + of.ridge * part
