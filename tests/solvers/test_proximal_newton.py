@@ -230,7 +230,9 @@ def test_a_moved_gap_is_near_what_is_left(share: float, away: float) -> None:
     w = best.e.w + away * np.sign(best.e.w) * np.arange(1.0, 6.0)
     e = there.evaluate(w)
     truth = e.value + penalty.value(w) - best.value
-    ending = Ending(there, penalty, lambda w: there.evaluate(w, 2, int(share * 400)))
+    ending = Ending(
+        objective=there, penalty=penalty, curvature=lambda w: there.evaluate(w, 2, int(share * 400))
+    )
     moved = ending.moved_gap(e)
     assert truth - 1e-12 <= moved <= 2.5 / share * truth + 1e-12
     assert dual_gap(e, penalty) > 30.0 * truth
@@ -241,7 +243,7 @@ def test_a_moved_gap_is_near_what_is_left(share: float, away: float) -> None:
 @pytest.mark.parametrize(("gaps", "steps"), [([1.0, 0.5], 2), ([1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5], 5), ([3.9], 1)])
 def test_a_descent_ends_at_a_gap_near_what_is_left_or_that_falls_no_more(gaps: list[float], steps: int) -> None:
     """The gap falls by less than 0.3; four steps are enough; it is within 4 times of what is left."""
-    ending = Ending(SimpleNamespace(self_concordance=1.0), NONE)
+    ending = Ending(objective=SimpleNamespace(self_concordance=1.0), penalty=NONE)
     ends = [ending.reached(gap, 1.0 if steps == 1 else 1e-9) for gap in gaps]
     assert ends.index(True) == steps - 1
 

@@ -92,10 +92,10 @@ class DualCorrection:
             diagonal=self.diagonal[used],
         )
         bend = np.where(size > 0.0, self.penalty / safe, 0.0)[used]
-        return SupportSystem(part, bound, bound[used], (w / safe)[used], bend)
+        return SupportSystem(of=part, bound=bound, own=bound[used], unit=(w / safe)[used], bend=bend)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SupportSystem:
     """The Hessian over the weights that have conditions: that of the loss, the ridge, and the norms of groups.
 

@@ -60,6 +60,8 @@ class Policy:
     sparse_last_steps: int = 4
     """A duality gap within the tolerance ends a descent at so many times what its model says is left, where a step
     leaves more than this share of it, or after so many more steps."""
+    sparse_refinements: int = 10
+    """Most times that the minimum of a last model is refined, while that halves what is missed of its conditions."""
     sparse_accuracy: float = 1e-18
     """What the last step of a descent with exact Hessians may have to gain: weights are the same on every engine (of a
     table of 900 rows, Dask's differed from those in memory by 1.2e-7 without a last step, by 2e-9 with it)."""

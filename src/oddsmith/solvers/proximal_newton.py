@@ -276,7 +276,7 @@ class ProximalNewton:
     ) -> SparseOptimum:
         """Return the minimum of ``objective + penalty`` as far as it was found from ``e``, with a Hessian near it."""
         value, missed, best, stalled, t = e.value + penalty.value(e.w), np.inf, np.inf, 0, 1.0
-        last, bound, ending = np.inf, np.inf, Ending(objective, penalty, self.curvature)
+        last, bound, ending = np.inf, np.inf, Ending(objective=objective, penalty=penalty, curvature=self.curvature)
         for iteration in range(self.max_iter + 1):
             allowed, floor = self.tol * max(1.0, abs(value)), ROUNDING * abs(value)
             gap = min(dual_gap(e, penalty), bound)
@@ -319,7 +319,7 @@ class ProximalNewton:
         return SparseOptimum(e=e, value=value, gap=max(gap, 0.0) + floor, H=H, iterations=iteration)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Ending:
     """The end of a descent whose gap is small enough: it need not fall any more if it is near what is left.
 
@@ -370,8 +370,15 @@ def _is_accurate(H: Array, d: Array, value: float) -> bool:
 
 def model_minimum(H: Array, e: ObjectiveValue, penalty: SparsePenalty) -> Array:
     """Return the minimum of the model at ``e`` as exactly as rounding allows."""
-    blocks = penalty.blocks
-    return minimise_model(H, e.gradient, e.w, blocks, tol=EPS * float(blocks.strength.max(initial=0.0)), rounds=3)
+    blocks, x, r, last = penalty.blocks, e.w, e.gradient, np.inf
+    enough = ROUNDING * float(blocks.strength.max(initial=0.0))
+    for _ in range(policy.POLICY.sparse_refinements):
+        x = minimise_model(H, r, x, blocks, tol=enough, rounds=3)
+        r = e.gradient + H @ (x - e.w)
+        before, last = last, violation(blocks, x, r)
+        if last <= enough or last > 0.5 * before:
+            break
+    return x
 
 
 def model_fall(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> float:
