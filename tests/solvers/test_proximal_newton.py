@@ -230,9 +230,7 @@ def test_a_moved_gap_is_near_what_is_left(share: float, away: float) -> None:
     w = best.e.w + away * np.sign(best.e.w) * np.arange(1.0, 6.0)
     e = there.evaluate(w)
     truth = e.value + penalty.value(w) - best.value
-    ending = Ending(
-        objective=there, penalty=penalty, curvature=lambda w: there.evaluate(w, 2, int(share * 400))
-    )
+    ending = Ending(objective=there, penalty=penalty, curvature=lambda w: there.evaluate(w, 2, int(share * 400)))
     moved = ending.moved_gap(e)
     assert truth - 1e-12 <= moved <= 2.5 / share * truth + 1e-12
     assert dual_gap(e, penalty) > 30.0 * truth

@@ -198,7 +198,9 @@ class PathBatch:
             value = e.value + penalty.value(e.w)
             penalty = replace(penalty, reach=value * (1.0 / least + self.scales[k] * self.mean_bound))
         stated = self.stated
-        ending = Ending(objective=stated.objective, penalty=penalty, curvature=stated.curvature_at) if stated.tight else None
+        ending = (
+            Ending(objective=stated.objective, penalty=penalty, curvature=stated.curvature_at) if stated.tight else None
+        )
         self.points[k] = _Point(penalty=penalty, target=target, H=H, ending=ending)
         return self.points[k]
 

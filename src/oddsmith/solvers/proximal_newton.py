@@ -291,8 +291,8 @@ class ProximalNewton:
             if certified:  # 5
                 gap = min(gap, ending.moved_gap(e)) if self.moves else gap
                 target = model_minimum(H, e, penalty)
-                near = not self.exact or _is_accurate(H, target - e.w, value)
-                if ending.reached(gap, max(model_fall(H, e, penalty, target), floor)) and (near or ending.is_over):
+                tight = ending.reached(gap, max(model_fall(H, e, penalty, target), floor))
+                if ending.is_over or (_is_accurate(H, target - e.w, value) if self.exact else tight):
                     break
             else:
                 target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
