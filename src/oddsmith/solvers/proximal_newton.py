@@ -291,8 +291,11 @@ class ProximalNewton:
             if certified:  # 5
                 gap = min(gap, ending.moved_gap(e)) if self.moves else gap
                 target = model_minimum(H, e, penalty)
-                tight = ending.reached(gap, max(model_fall(H, e, penalty, target), floor))
-                if ending.is_over or (_is_accurate(H, target - e.w, value) if self.exact else tight):
+                left = max(model_fall(H, e, penalty, target), floor)
+                ends = ending.reached(gap, left)
+                if self.exact:  # not where rounding alone decides
+                    ends = _is_accurate(H, target - e.w, value) and (ends or gap <= 10.0 * left)
+                if ends or ending.is_over:
                     break
             else:
                 target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
