@@ -72,6 +72,18 @@ class BlockProblem:
         """Gradient of F without the norms."""
         return self.Z.T @ (self.s[:, None] * self.loss(W)[1]) + self.ridge * W
 
+    def floor(self, W: Any) -> float:
+        """Four roundings in double precision of each term of F, those of the activations included."""
+        sizes = np.abs(self.Z) @ np.abs(W).max(axis=1)
+        pull = np.abs(self.loss(np.asarray(W, dtype=Long))[1]).max(axis=1)
+        return float(2.0**-50 * (self.value(W) + self.s @ (pull * sizes)))
+
+    def feasibility_floor(self, W: Any) -> float:
+        """Two roundings of the gradient, relative to the smallest penalty: a point of the dual is no closer known."""
+        residuals = np.abs(self.loss(np.asarray(W, dtype=Long))[1]).max(axis=1)
+        gradient = np.abs(self.Z).T @ (self.s * residuals)
+        return float(2.0**-51 * gradient.max() / self.penalty.min(initial=np.inf) * self.value(W))
+
     def hessian(self, W: Any, active: Any) -> Any:
         """Hessian of F on the active weights, in float64: good enough to converge by."""
         Z, G = self.Z.astype(np.float64), W.shape[1]

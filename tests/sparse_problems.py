@@ -1,15 +1,43 @@
 """Small random problems with Laplace priors, many of them hostile, for tests of certificates and supports."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from tests.sparse_optimum import BlockProblem, block_problem
 
+from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.solvers import policy
+
 KINDS = (
     "plain", "duplicates", "more columns than rows", "separated", "constant columns", "scale",
     "weights and offset", "free columns", "elastic net", "groups",
 )  # fmt: skip
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "all columns": {},
+    "by columns": {"sparse_hessian": 0},
+    "working sets": {"sparse_hessian": 0},
+    "one Hessian": {"sparse_products": 0.0},
+    "together": {"sparse_products": 0.0, "sparse_stride": 3, "sparse_rows_per_weight": 5},
+}
+"""How problems are solved, with the policy that makes a small one go that way."""
+
+
+@contextmanager
+def forced(way: str) -> Iterator[None]:
+    """Solve a small problem as a large one would be."""
+    before, by_columns = policy.POLICY, SparseProblem.by_columns
+    policy.POLICY = replace(before, **WAYS[way])
+    if way == "working sets":
+        SparseProblem.by_columns = False  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        policy.POLICY, SparseProblem.by_columns = before, by_columns  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

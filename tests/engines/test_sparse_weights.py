@@ -12,6 +12,7 @@ from tests.test_engines_agree import rows
 
 from oddsmith import LaplacePrior, LogisticRegression, regularization_path
 from oddsmith.engines import ENGINES
+from oddsmith.errors import SeparationWarning
 from oddsmith.testing import lay_out_dask, lay_out_files
 
 PRIORS = {
@@ -72,3 +73,40 @@ def test_paths_are_those_of_rows_in_memory(layout: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found.scales, expected.scales, rtol=1e-10)
     np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-8, atol=1e-8 * np.abs(expected.weights).max())
     assert (found.gap <= 1e-7).all()
+
+
+@pytest.mark.parametrize("prior", [{}, {"gaussian": 1.0}, {"groups": [["x0", "x3"]]}], ids=str)
+@pytest.mark.parametrize(("K", "seed"), [(2, 1), (2, 3), (3, 2)])
+@pytest.mark.parametrize("layout", ["files", "dask"])
+def test_paths_of_columns_of_all_sizes_are_those_of_rows_in_memory(
+    layout: str, K: int, seed: int, prior: dict[str, Any], tmp_path: Path
+) -> None:
+    """The gap allows for weights that differ by its square root: a last step takes them to where they are equal."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(900, 8)) @ (np.eye(8) + 0.4) * 10 ** rng.uniform(-1, 1, 8) + rng.normal(size=8)
+    slopes = rng.normal(size=(8, K)) * (rng.random((8, 1)) < 0.5)
+    t = np.argmax(X / X.std(axis=0) @ slopes + rng.gumbel(size=(900, K)), axis=1)
+    table = pandas.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(y=t)
+    given = LaplacePrior(1.0, **prior)
+    expected = regularization_path(table.drop(columns="y"), t, n=12, prior=given)
+    found = regularization_path(LAYOUTS[layout](table, tmp_path), "y", scales=expected.scales, prior=given)
+    np.testing.assert_array_equal(found.weights == 0.0, expected.weights == 0.0)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-8, atol=1e-8 * np.abs(expected.weights).max())
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("how", ["complete", "quasi"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_free_columns_that_separate_are_named(layout: str, how: str, K: int, tmp_path: Path) -> None:
+    """No penalty keeps their weights finite, wherever the rows are."""
+    rng = np.random.default_rng(3)
+    X, t = rng.normal(size=(600, 4)), np.arange(600) % K
+    X[:, 1] = t + 0.5 * rng.random(600) if how == "complete" else (t == 0) & (rng.random(600) < 0.3)
+    given = LAYOUTS[layout](pandas.DataFrame(X, columns=[f"x{j}" for j in range(4)]).assign(y=t), tmp_path)
+    y = t if layout == "memory" else "y"
+    given = given.drop(columns="y") if layout == "memory" else given
+    with pytest.warns(SeparationWarning, match="'x1'"):
+        model = LogisticRegression(LaplacePrior(0.1, factors=[1, 0, 1, 1])).fit(given, y)
+    assert not (model.certificate_.converged or model.certificate_.optimum_exists)
+    free = LogisticRegression(LaplacePrior(0.1, factors=[1, 1, 0, 1])).fit(given, y)
+    assert free.certificate_.converged and free.certificate_.optimum_exists

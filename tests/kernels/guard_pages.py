@@ -29,6 +29,7 @@ from oddsmith.kernels.native import (
     LbfgsProblem,
     MomentsProblem,
     NewtonProblem,
+    ProductsProblem,
     QuadraticProblem,
     SgdProblem,
     TableProblem,
@@ -439,7 +440,34 @@ def columns(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     more = {"diagonal": room.put(np.ones(count)), "active": room.put(np.zeros(count, dtype=np.int8))}
     print("columns", task, f"n={n} count={count}", flush=True)
     fields = {**column_arrays(room, n, count), **places, **weights, **more}
+    if task == 2 and room.rng.random() < 0.5:
+        fields["which"] = room.put(room.rng.permutation(count).astype(np.int64))
     return "columns", ColumnsProblem(sweeps=4, total=0.2 * n, **fields), task
+
+
+def products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count = room.size(1, 8, 64), room.size(1, 5, 20)
+    full = room.rng.random((count, n)) < 0.4
+    indptr = np.concatenate([[0], np.cumsum(full.sum(axis=1))]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(full.sum(axis=0))[:-1]]).astype(np.int64)
+    fields = {"indices": room.put(np.nonzero(full)[1].astype(np.int32)), "data": room.normal(int(full.sum()))}
+    fields |= {"indptr": room.put(indptr), "starts": room.put(starts), "lengths": room.put(np.zeros(n, np.int32))}
+    fields |= {"entries": room.put(np.zeros(2 * int(full.sum()), np.int32)), "h": room.put(np.full(n, 0.2))}
+    fields |= {"mean": room.normal(count), "G": room.put(np.zeros((count, count), np.float32))}
+    problem = ProductsProblem(count=count, stride=count, total=0.2 * n, **fields)
+    kernels("products", ctypes.byref(problem), 0)
+    print("products", f"n={n} count={count}", flush=True)
+    return "products", problem, 1
+
+
+def logistic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, value = room.size(1, 8, 64), room.zeros(1)
+    rows = {"sign": room.put(np.ones(n)), "s": room.put(np.full(n, 2.0))}
+    number = ctypes.cast(value, ctypes.POINTER(ctypes.c_double))
+    print("logistic", f"n={n}", flush=True)
+    if room.rng.random() < 0.5:
+        return "logistic_conjugate", room.put(np.full(n, 0.7)), n, rows["s"], 0.9, number
+    return "logistic", room.normal(n), n, *rows.values(), room.zeros(n), room.zeros(n), number
 
 
 def classes(kernels: Kernels, room: Room) -> tuple[Any, ...]:
@@ -472,7 +500,7 @@ def quadratic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "quadratic", problem
 
 
-DESCENTS = (models, models, columns, columns, classes, quadratic)
+DESCENTS = (models, models, columns, columns, classes, quadratic, products, logistic)
 PROBLEMS = (
     *[dense] * 8,
     *[csr] * 3,

@@ -11,6 +11,7 @@ import pytest
 from tests.kernels.kernel_cases import LEVELS
 
 from oddsmith.kernels import native
+from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.numerics import Array
 
 EXP, LOG1P, LOG = range(3)
@@ -86,3 +87,29 @@ def test_exact_values(level: str) -> None:
     assert evaluate(level, LOG1P, np.array([0.0])).tolist() == [0.0]
     assert evaluate(level, LOG, np.array([1.0])).tolist() == [0.0]
     assert not np.isfinite(evaluate(level, LOG, np.array([np.inf]))).any()
+
+
+@pytest.mark.parametrize("level", native.available())
+@pytest.mark.parametrize("n", [0, 1, 7, 64, 131])
+def test_the_loss_of_two_classes_and_its_conjugate(level: str, n: int) -> None:
+    """Fenchel: residuals at activations a give the loss as ``theta a`` less the conjugate; both against mpmath."""
+    rng = np.random.default_rng(n)
+    a, sign, s = 30.0 * rng.normal(size=n), rng.choice([-1.0, 1.0], n), rng.uniform(0.1, 3.0, n)
+    a[: n // 8] = 0.0
+    with native.using(level):
+        value, r, h = logistic_losses(a, sign, s)
+        conjugate = logistic_conjugate(r, s, 1.0)
+        assert logistic_conjugate(np.zeros(n), s, 1.0) == 0.0
+        half = logistic_conjugate(r, s, 0.5)
+    with mpmath.workdps(40):
+        wrong = [1 / (1 + mpmath.exp(mpmath.mpf(m))) for m in sign * a]
+        exact = mpmath.fsum(w * mpmath.log1p(mpmath.exp(-mpmath.mpf(m))) for w, m in zip(s, sign * a, strict=True))
+        cs = [mpmath.mpf(0.5) * c for c in wrong]
+        wanted = mpmath.fsum(w * (c * mpmath.log(c) + (1 - c) * mpmath.log(1 - c)) for w, c in zip(s, cs, strict=True))
+        residuals = np.array([float(c) for c in wrong])
+        curved = np.array([float(c * (1 - c)) for c in wrong])
+    np.testing.assert_allclose(value, float(exact), rtol=1e-14)
+    np.testing.assert_allclose(r, -sign * s * residuals, rtol=1e-14)
+    np.testing.assert_allclose(h, s * curved, rtol=1e-12)
+    np.testing.assert_allclose(half, float(wanted), rtol=1e-14, atol=1e-15 * s.sum())
+    np.testing.assert_allclose(float(r @ a) - conjugate, value, rtol=1e-12, atol=1e-12)

@@ -23,11 +23,11 @@ from tests.traces import rows, under
 from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import TwoClassDescent
 from oddsmith.likelihood.gram_model import GramModel
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_path import SparsePath, solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.solvers.proximal_newton import ProximalNewton
 
 PLACE = Path(__file__).with_name("sparse_work.json")
@@ -78,9 +78,9 @@ PATHS: dict[str, Callable[[], SparsePath]] = {
     "all columns, three classes, one Hessian": lambda: under(HESSIAN, lambda: path(rows(300, 6, 3, along=0.5))),
     "by columns": lambda: under(COLUMNS, lambda: path(rows(80, 120))),
     "by columns, few scales": lambda: under(COLUMNS, lambda: path(rows(80, 120), scales=np.array([0.05, 0.5, 5.0]))),
-    "by columns, correlated": lambda: under(COLUMNS, lambda: path(rows(100, 60, along=0.95, size=3.0), tol=1e-8)),
+    "by columns, correlated": lambda: under(COLUMNS, lambda: path(rows(100, 60, along=0.95), tol=1e-8)),
     "by columns, weights": lambda: under(COLUMNS, lambda: path(rows(80, 60), given=weights(80))),
-    "by columns, sparse": lambda: under(COLUMNS, lambda: path(thin(120, 150))),
+    "by columns, sparse": lambda: under(COLUMNS, lambda: path(thin(120, 150), tol=1e-7)),
     "by columns, sparse, strong": lambda: under(COLUMNS, lambda: path(thin(120, 150), tol=1e-8, scales=SPREAD)),
     "by columns, elastic net": lambda: under(
         COLUMNS, lambda: path(rows(80, 60, along=0.8), gaussian=0.7, factors=np.tile([1.0, 2.0], 30))

@@ -18,7 +18,6 @@ from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
 from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_class_levels, separation
-from oddsmith.likelihood.column_descent import TwoClassDescent
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.one_class_levels import FAR
@@ -30,6 +29,7 @@ from oddsmith.likelihood.separation_search import (
     _separates_all,
     _unseen,
 )
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.links import LINKS
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import TruncatedNewton

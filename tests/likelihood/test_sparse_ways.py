@@ -13,9 +13,12 @@ from tests.sparse_problems import random_problem
 
 from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.errors import ConvergenceWarning
-from oddsmith.kernels.columns import ClassModel
+from oddsmith.kernels import native
+from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
+from oddsmith.likelihood.known_products import KnownProducts
+from oddsmith.likelihood.product_columns import DenseProductColumns, SparseProductColumns, row_starts
 from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
@@ -130,7 +133,7 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     at = stated.step_columns(0.1, tol=1e-9, max_iter=50, before=0.1)
     descent, penalty = stated.descent, stated.descent.strength / 5.0
     descent.choose(np.arange(6))
-    away = 1e6 * np.ones_like(at.weights_of(descent.chosen, 6))
+    away = 1e6 * np.ones_like(at.weights_of(descent.chosen))
     uphill = 1e9 * descent.losses(at.a)[1]
     stays = descent.stepped(at, away, 0.0 * at.b, uphill, at.theta, penalty)
     np.testing.assert_array_equal(stays.all_weights(6), at.all_weights(6))
@@ -148,13 +151,42 @@ def curved_columns(rows=80, columns=30):
     return X, h, ridge, centred.T @ (h[:, None] * centred) + np.diag(ridge)
 
 
+def products_of(X, stored="dense", threads=1):
+    """Return the columns of a matrix, none of them taken in yet."""
+    return (
+        DenseProductColumns(X=X, threads=threads)
+        if stored == "dense"
+        else SparseProductColumns(X=X, starts=row_starts(X))
+    )
+
+
+@pytest.mark.parametrize("level", native.available())
+@pytest.mark.parametrize("centred", [True, False])
+def test_products_of_sparse_columns_are_those_of_dense_ones(level, centred):
+    """Columns come in several parts, some of them without any entry, and rows may have none either."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 90)) * (rng.random((50, 90)) < 0.2)
+    X[:, [3, 40]], X[7], h, ridge = 0.0, 0.0, rng.uniform(0.01, 0.25, 50), np.linspace(0.0, 1.0, 90)
+    found = []
+    with native.using(level):
+        for store in (products_of(X), products_of(sparse.csc_array(X), "sparse")):
+            model = GramModel(store=store, all_ridge=ridge, centred=centred)
+            model.add(np.arange(5, 50))
+            model.move_to(h)
+            for some in (np.array([3, 60]), np.arange(60, 64), np.arange(90)):
+                model.add(some)
+            found.append((model.G[:90, :90], model.mean, model.columns.dots(h), model.columns.part(80).dots(h)))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-5)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_products_of_columns_that_come_one_after_another(threads):
     """Columns may be added before and after the curvatures are known; the bits do not depend on threads."""
     X, h, ridge, exact = curved_columns(80, 90)
     found = []
     for number in (threads, 3):
-        model = GramModel(X=X, all_ridge=ridge, centred=True, threads=number)
+        model = GramModel(store=products_of(X, threads=number), all_ridge=ridge, centred=True)
         model.add(np.arange(5, 50))
         model.move_to(h)
         model.add(np.arange(90))
@@ -178,7 +210,7 @@ def test_products_in_single_precision_are_within_their_error(spread):
 
 def test_a_support_is_solved_by_a_factor_of_another():
     X, h, ridge, exact = curved_columns()
-    model = GramModel(X=X, all_ridge=ridge, centred=True, threads=1)
+    model = GramModel(store=products_of(X), all_ridge=ridge, centred=True)
     model.add(np.arange(30))
     model.move_to(h)
     slope = np.random.default_rng(3).normal(size=30)
@@ -186,7 +218,49 @@ def test_a_support_is_solved_by_a_factor_of_another():
         found = model.solve(support, slope[support])
         assert model.members.tolist() == list(range(30))
         wanted = np.linalg.solve(exact[np.ix_(support, support)], slope[support])
-        np.testing.assert_allclose(found, wanted, atol=1e-3 * np.abs(wanted).max())
+        # one solve in single precision; corrections with residuals in double precision take it to all digits
+        np.testing.assert_allclose(found, wanted, atol=3e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("away", [0.0, 0.2])
+def test_a_support_is_solved_to_double_precision_by_corrections(away):
+    """Whatever the curvatures of the products, residuals meet the conditions; under their own, so do the weights."""
+    X, h, ridge, exact = curved_columns()
+    model = GramModel(store=products_of(X), all_ridge=ridge, centred=True)
+    model.add(np.arange(30))
+    model.move_to(h)
+    rng = np.random.default_rng(4)
+    x, penalty = 50.0 * rng.choice([-1.0, 1.0], size=30), rng.uniform(0.1, 0.2, size=30)
+    theta = rng.normal(size=80) + away * X @ rng.normal(size=30)
+    theta -= h * theta.sum() / h.sum()
+    missed = X.T @ theta + ridge * x + penalty * np.sign(x)
+    found, change, residuals = model.corrected(x, theta, penalty, 1e-14)
+    step = -np.linalg.solve(exact, missed)
+    np.testing.assert_allclose(found - x, step, atol=1e-8 * np.abs(step).max())
+    np.testing.assert_allclose(change, X @ (found - x), atol=1e-9 * np.abs(change).max())
+    rest = X.T @ residuals + ridge * found + penalty * np.sign(x)
+    np.testing.assert_allclose(rest, 0.0, atol=1e-8 * np.abs(missed).max())
+
+
+def test_products_are_known_without_reading_all_columns(monkeypatch):
+    """Sizes above the limit are exact, and no size that is estimated is above it."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 400)) * (rng.random((60, 400)) < 0.2)
+    X[:, :20] *= 10.0
+    known = KnownProducts.of(MatrixColumns.of(sparse.csc_array(X)))
+    read, limit, chosen = [], np.full(400, 15.0), np.array([5, 2])
+    dots = MatrixColumns.some_dots
+    monkeypatch.setattr(MatrixColumns, "some_dots", lambda *given: (read.append(len(given[2])), dots(*given))[1])
+    ends = rng.normal(size=60), rng.normal(size=60)
+    for share in np.linspace(0.0, 1.0, 12):
+        u = (1.0 - share) * ends[0] + share * ends[1] + 0.05 * rng.normal(size=60)
+        exact = X.T @ u
+        sizes = known.sizes(u, limit, chosen, exact[chosen])
+        above = np.abs(exact) > limit
+        assert above.any()
+        np.testing.assert_allclose(sizes[above], np.abs(exact)[above], rtol=1e-12)
+        assert (sizes[~above] <= limit[~above]).all()
+    assert read[0] == 398 and min(read) < 100
 
 
 @pytest.mark.parametrize("threads", [1, 3])

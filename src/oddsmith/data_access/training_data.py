@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.design import inputs
@@ -84,5 +85,11 @@ def read_data(
     classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n, narrow=narrow)
     s, offset = read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
     s = weigh_classes(model, classes, t, s, reset=reset)
-    source = MemorySource(rows, t, len(classes), s, offset=offset)
+    source = MemorySource(rows, t, len(classes), s, offset=offset, given=_given_columns(X, rows))
     return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))
+
+
+def _given_columns(X: Any, rows: Any) -> tuple[Any, Any] | None:
+    """Return the rows with the matrix that they were made from, if it has their numbers by columns."""
+    same = sparse.issparse(X) and X.format == "csc" and X.dtype == rows.dtype and X.has_canonical_format
+    return (rows, X) if same else None

@@ -48,7 +48,8 @@ def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
 class MemorySource:
     """Arrays that are already checked: rows, class codes, weights, offsets.
 
-    ``transform`` (such as a basis) maps a slice of ``X`` to the rows ``Phi`` of a block.
+    ``transform`` (such as a basis) maps a slice of ``X`` to the rows ``Phi`` of a block. ``given`` is a sparse matrix
+    by rows, and the same by columns, as the caller had it.
 
     >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
     >>> source.n_rows, source.shape
@@ -63,6 +64,7 @@ class MemorySource:
     transform: Callable[[Any], Any] | None = None
     M: int | None = None
     slice_rows: int | None = None
+    given: tuple[Any, Any] | None = None
     _blocks: dict[tuple[int, int], Block] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,6 +82,15 @@ class MemorySource:
     def is_sparse(self) -> bool:
         dense = isinstance(self.X, np.ndarray)  # asked for first: it takes less time
         return not dense and sparse.issparse(self.X) and keeps_sparse(self.transform)
+
+    def by_columns(self) -> Any:
+        """Return the rows of a sparse matrix in CSC form.
+
+        >>> MemorySource(sparse.csr_array(np.eye(2)), np.array([0, 1], dtype=np.int32), K=2).by_columns().format
+        'csc'
+        """
+        known = self.given is not None and self.given[0] is self.X
+        return self.given[1] if self.given is not None and known else self.X.tocsc()
 
     @property
     def form(self) -> TableForm | None:

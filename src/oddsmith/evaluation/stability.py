@@ -224,7 +224,7 @@ def _selections(problem: Problem, halves: Sequence[Indices], scales: Array) -> n
     inside = problem if threads == 1 else replace(problem, engine=MemoryEngine(1))
 
     def one(rows: Indices) -> npt.NDArray[np.bool_]:
-        path = solve_path(over_rows(inside, source.take(rows)), scales, tol=TOL)
+        path = solve_path(over_rows(inside, source.take(rows)), scales, tol=TOL, tight=False)
         return np.asarray((path.weights[:, :, 1:] != 0.0).any(axis=1))
 
     with ThreadPoolExecutor(threads) as pool:

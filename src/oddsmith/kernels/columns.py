@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,16 +56,21 @@ class ClassModel:
         inverse = _inverse_of_differences(H) if intercept else None
         return cls(p=p, r=weighted - s[:, None] * own, s=s, ridge=ridge, inverse=inverse)
 
-    def hessian(self, V: sparse.csc_array, classes: npt.NDArray[np.intp]) -> Array:
+    def hessian(
+        self, V: sparse.csc_array, classes: npt.NDArray[np.intp], dtype: npt.DTypeLike = np.float64
+    ) -> npt.NDArray[Any]:
         """Return the curvature between columns of V, each of which moves the activation of one of ``classes``."""
-        H, rows = np.zeros((V.shape[1], V.shape[1])), V.tocsr()
+        H, rows = np.zeros((V.shape[1], V.shape[1]), dtype), sparse.csr_array(V)
+        number = np.repeat(np.arange(len(self.s)), np.diff(rows.indptr))
+        p, data = self.p[number, classes[rows.indices]], rows.data * np.sqrt(self.s)[number]
+        whole, root = (
+            sparse.csr_array(((data * each).astype(dtype, copy=False), rows.indices, rows.indptr), rows.shape)
+            for each in (p, np.sqrt(p))
+        )
         each = [np.flatnonzero(classes == k) for k in np.unique(classes)]
         for start in range(0, len(self.s), CHUNK):
             part = slice(start, start + CHUNK)
-            p = self.p[part][:, classes]
-            B = rows[part].toarray() * np.sqrt(self.s[part])[:, None]
-            own = B * np.sqrt(p)
-            B *= p
+            B, own = whole[part].toarray(), root[part].toarray()
             H -= B.T @ B
             for same in each:
                 H[np.ix_(same, same)] += own[:, same].T @ own[:, same]
@@ -101,11 +107,20 @@ class MatrixColumns:
         data = np.ascontiguousarray(X.data, dtype=np.float64)
         return cls(n=n, count=count, data=data, indices=indices, indptr=indptr)
 
+    def part(self, first: int) -> MatrixColumns:
+        """Return the columns from the ``first`` on, without a copy."""
+        if self.indptr is None:
+            return replace(self, count=self.count - first, data=self.data[first * self.n :])
+        return replace(self, count=self.count - first, indptr=self.indptr[first:])
+
     def matrix(self) -> npt.NDArray[np.float64] | sparse.csc_array:
         """Return the columns as a matrix."""
         if self.indices is None:
             return self.data.reshape(self.count, self.n).T
-        return sparse.csc_array((self.data, self.indices, self.indptr), shape=(self.n, self.count))
+        assert self.indptr is not None
+        some = slice(self.indptr[0], self.indptr[self.count])
+        parts = self.data[some], self.indices[some], self.indptr - self.indptr[0]
+        return sparse.csc_array(parts, shape=(self.n, self.count))
 
     def _dense(self) -> Array:
         X = self.matrix()
@@ -118,6 +133,26 @@ class MatrixColumns:
             return np.asarray(self.matrix().T @ u)
         result = np.zeros(self.count)
         native("columns", ctypes.byref(self._problem(**addresses(v=u, mean=result))), DOTS)
+        return result
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of entries of each column."""
+        return np.full(self.count, self.n) if self.indptr is None else np.diff(self.indptr)
+
+    def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
+        """Return the entries ``which`` of ``Xᵀ u``, reading these columns alone.
+
+        >>> MatrixColumns.of(np.array([[1.0, 2.0], [3.0, 4.0]])).some_dots(np.array([1.0, 1.0]), np.array([1])).tolist()
+        [6.0]
+        """
+        native = kernels()
+        if native is None:
+            return np.asarray(self.matrix()[:, which].T @ u)
+        result, places = np.zeros(len(which)), which.astype(np.int64, copy=False)
+        problem = self._problem(**addresses(v=u, mean=result, which=places))
+        problem.count = len(which)
+        native("columns", ctypes.byref(problem), DOTS)
         return result
 
     def class_norms(self, u: Array, *, grouped: bool) -> Array:

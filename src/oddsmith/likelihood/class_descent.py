@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import sparse
 
 from oddsmith.cached_property import cached_property
-from oddsmith.kernels.columns import ClassModel
+from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, times_log, typical_gain
+from oddsmith.kernels.two_classes import times_log
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.numerics import Array, log_softmax
+from oddsmith.solvers.proximal_newton import solve_near, steps_along
 
 SWEEPS, ROUNDS = 60, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
@@ -61,16 +65,43 @@ class ClassDescent(ColumnDescent):
             p = _balanced(p, self.s, self.s @ self.own)
         return np.asarray(self.s[:, None] * (p - self.own))
 
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        assert self.columns is not None
+        p = np.exp(log_softmax(at.a))
+        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
+        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
+
+        def curved(z: Array) -> Array:
+            moved = model.residuals(z) - model.r
+            if model.inverse is None:
+                return moved
+            return np.asarray(model.residuals(z - model.inverse @ moved.sum(axis=0)) - model.r)
+
+        squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
+        diagonal = squares[:, None] * (p * (1.0 - p)).mean(axis=0) + ridge[:, None]
+        correction = DualCorrection(
+            columns=self.columns,
+            penalty=some[:, None],
+            ridge=ridge[:, None],
+            diagonal=np.where(diagonal > 0.0, diagonal, 1.0),
+            curved=curved,
+            hessian=lambda columns, column, cls: _hessian(model, columns, column, cls),
+            grouped=self.grouped,
+        )
+        shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
+        x = at.weights_of(self.chosen)
+        return correction.apply(model.residuals(np.zeros_like(p) + shift), x, precision)
+
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
         p = np.exp(log_softmax(at.a))
         ridge, some = self.ridge[self.chosen], penalty[self.chosen]
         model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
-        x = at.weights_of(self.chosen, len(penalty))
+        x = at.weights_of(self.chosen)
         squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
         gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
         z, b = np.zeros_like(p), np.zeros(p.shape[1])
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if len(some) else 0):
             done = self.columns.descend_classes(
                 model, z, b, x, some, grouped=self.grouped, tol=max(gain, TINY), sweeps=SWEEPS
             )
@@ -78,8 +109,7 @@ class ClassDescent(ColumnDescent):
                 x = self._settled(x)
             if done < SWEEPS:
                 break
-            if not self.grouped:
-                self._solve_support(model, z, b, x, some)
+            self._solve_support(model, z, b, x, some)
         if model.inverse is not None:  # to the last digit: the dual asks for it
             shift = -model.inverse @ model.residuals(z).sum(axis=0)
             z, b = z + shift, b + shift
@@ -99,25 +129,44 @@ class ClassDescent(ColumnDescent):
             which = np.concatenate([cls, np.arange(K)])
         H, residuals, m = model.hessian(V, which), model.residuals(z), len(column)
         own, strength, ridge = x[column, cls], penalty[column], model.ridge[column]
+        norms = self.norms(x)[column] if self.grouped else np.abs(own)
+        unit = own / norms
         slope = np.asarray(V.multiply(residuals[:, which]).sum(axis=0)).ravel()
-        slope[:m] += ridge * own + strength * np.sign(own)
+        slope[:m] += ridge * own + strength * unit
         np.einsum("ii->i", H)[:m] += ridge
         np.einsum("ii->i", H)[m:] += 1e-12 * float(np.diag(H).max())  # intercepts may all move alike
-        try:
-            d = -linalg.cho_solve(linalg.cho_factor(H, check_finite=False), slope, check_finite=False)
-        except linalg.LinAlgError:
-            return
-        new = own + d[:m]
-        new[new * own < 0.0] = 0.0
-        d[:m] = new - own
-        change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
-        moved = np.asarray((V @ change).toarray())
-        gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
-        if not gain + float(strength @ (np.abs(new) - np.abs(own))) < 0.0:
-            return
-        x[column, cls] = new
-        z += moved
-        b += d[m:] if model.inverse is not None else 0.0
+        A = H
+        if self.grouped:  # norms bend
+            bend = np.where(column[:, None] == column, -np.outer(unit * strength / norms, unit), 0.0)
+            A = H.copy()
+            A[:m, :m] += bend + np.diag(strength / norms)
+        whole = solve_near(A, -slope, flat=True)
+        for d, new in self._goals(x, whole, column, cls, penalty):
+            change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
+            moved = np.asarray((V @ change).toarray())
+            gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
+            if gain + float(penalty @ (self.norms(new) - self.norms(x))) < 0.0:
+                x[:] = new
+                z += moved
+                b += d[m:] if model.inverse is not None else 0.0
+                return
+
+    def _goals(
+        self, x: Array, d: Array, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp], penalty: Array
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield steps along ``d``, with the weights there: where weights change their sign, or groups are near zero."""
+        m, whole = len(column), np.zeros_like(x)
+        whole[column, cls] = d[:m]
+        if not self.grouped:
+            new = np.where((x + whole) * x < 0.0, 0.0, x + whole)
+            yield np.concatenate([new[column, cls] - x[column, cls], d[m:]]), new
+        blocks = Blocks.single(np.repeat(penalty, x.shape[1]))
+        if self.grouped:
+            blocks = Blocks(np.arange(0, x.size + 1, x.shape[1]), np.arange(x.size), penalty)
+        longest = max(float(np.abs(whole).max(initial=0.0)), 1e-300)
+        for step in steps_along(x.ravel(), whole.ravel(), blocks):
+            share = float(np.abs(step).max(initial=0.0)) / longest
+            yield np.concatenate([step.reshape(x.shape)[column, cls], share * d[m:]]), x + step.reshape(x.shape)
 
     def _settled(self, x: Array) -> Array:
         """Return weights with what all classes share chosen for the least penalty: it changes no probability."""
@@ -138,3 +187,17 @@ def _balanced(p: Array, s: Array, total: Array) -> Array:
     kept = np.where(over, p * (total / np.where(found > 0.0, found, 1.0)), p)
     given = (p - kept).sum(axis=1, keepdims=True)
     return np.asarray(kept + given * (lacking / lacking.sum()))
+
+
+def _hessian(
+    model: ClassModel, columns: MatrixColumns, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp]
+) -> Array:
+    """Return the curvature between some weights, nearly: in single precision, with the intercepts at their best."""
+    V, K = sparse.csc_array(columns.matrix())[:, column], model.p.shape[1]
+    H = np.asarray(model.hessian(V, cls, np.float32), dtype=np.float64)
+    if model.inverse is None:
+        return H
+    p = model.s[V.indices] * model.p[V.indices, np.repeat(cls, np.diff(V.indptr))]
+    B = sparse.csc_array((V.data * p, V.indices, V.indptr), V.shape)
+    cross = np.where(cls[:, None] == np.arange(K), np.asarray(B.sum(axis=0))[:, None], 0.0) - B.T @ model.p
+    return np.asarray(H - cross @ model.inverse @ cross.T)

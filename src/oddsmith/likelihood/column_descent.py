@@ -14,44 +14,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import expit
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
-from oddsmith.numerics import EPS, Array, log1pexp
+from oddsmith.numerics import EPS, Array
+from oddsmith.solvers import policy
+from oddsmith.solvers.proximal_newton import ROUNDING
 
-SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
-MOST_PRODUCTS = 3000  # Columns of a dense matrix up to which their products are formed.
-SETTLED = 1e-4  # The relative gap from which on a second step takes the columns that are not zero as known.
-ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions of an optimum.
-MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
-DRIFT, LATE_DRIFT = (
-    0.3,
-    0.05,
-)  # How far curvatures may be from those of the products, relative to them; from the third step on.
 FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
 """How far the conditions of an optimum may be missed by the first model, and by any."""
 SHORT_STEP = 1.3  # The ratio of scales up to which the first model is near the optimum, and worth solving to the end.
 LAST_SHARE = 0.1
 """The share of the gap asked for that the conditions missed by a model near the optimum may take, to first order."""
-FLAT = 1e-12  # The least curvature of a row, against that of one half.
 PATIENCE = 12  # So many steps in a row may leave the gap as it was.
 LEAST_SHARE, ROUGH_SHARE, ROUGH = 0.7, 0.9, 1e-3
 """Columns with a gradient below this share of their penalty begin outside the working set, however long the step; the
 second where the gap may be as large as the third."""
 MISSING_SHARE = 0.95
 ADDED = 256  # Dense columns that are added to the working set at a time, besides as many as there are.
-DENSE_SHARE = 0.97  # The same where gradients are extrapolated.
+AHEAD_SHARE = 0.97  # The same where gradients are extrapolated.
 ORDER = 2  # Of the extrapolation along a path.
-LOOKS, MOST_COPIED = 4, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -72,13 +61,19 @@ class ColumnPoint:
     gap: float
     theta: Array
     sizes: Array
+    products: Array = field(default_factory=lambda: np.zeros(0))
     steps: int = 0
 
-    def weights_of(self, columns: npt.NDArray[np.intp], M: int) -> Array:
-        """Return the weights of some of M columns, which hold all that are not zero."""
+    def weights_of(self, columns: npt.NDArray[np.intp]) -> Array:
+        """Return the weights of some columns, which hold all that are not zero."""
         if columns is self.columns:
             return self.x.copy()
-        return self.all_weights(M)[columns]
+        result, order = np.zeros((len(columns), *self.x.shape[1:])), np.argsort(columns)
+        if len(columns):
+            at = order[np.minimum(np.searchsorted(columns, self.columns, sorter=order), len(columns) - 1)]
+            there = columns[at] == self.columns
+            result[at[there]] = self.x[there]
+        return result
 
     def all_weights(self, M: int) -> Array:
         """Return the weights of all M columns."""
@@ -92,8 +87,11 @@ class ColumnDescent(ABC):
     """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
 
     ``chosen`` are the columns of the working set, ``columns`` a copy of these. ``passed`` are the optima before the
-    last, with their scales.
+    last, with their scales. ``rough`` is whether the solution is but the start of another. ``SHARES`` are where
+    stretches of a path end that take about equal times: later points have more columns.
     """
+
+    SHARES: ClassVar[tuple[float, ...]] = (0.5, 0.7, 0.84, 0.93)
 
     X: npt.NDArray[np.float64] | sparse.csc_array
     t: npt.NDArray[np.int32]
@@ -104,10 +102,12 @@ class ColumnDescent(ABC):
     intercept: bool
     threads: int | None = None
     grouped: bool = False
+    tight: bool = True
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
     passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
     last_scale: float = 0.0
+    rough: bool = False
 
     @classmethod
     def of(cls, source: MemorySource, strength: Array, ridge: Array, **how: Any) -> Self:
@@ -141,8 +141,17 @@ class ColumnDescent(ABC):
         """Return the conjugate of the loss at shrunk residuals."""
 
     @abstractmethod
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        """Return the residuals at a point, corrected until they meet the conditions of an optimum."""
+
+    @abstractmethod
     def feasible(self, theta: Array) -> Array:
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
+
+    @property
+    def extrapolates(self) -> bool:
+        """Whether gradients are taken to be where those of the last optima point to."""
+        return False
 
     @property
     def threaded(self) -> bool:
@@ -165,6 +174,11 @@ class ColumnDescent(ABC):
     def gradient_sizes(self, u: Array) -> Array:
         """Return the dual norm of each column of ``Xᵀ u``."""
         return self.sizes(self.gradient(u))
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every column has a penalty and none a ridge."""
+        return not self.ridge.any() and bool((self.strength > 0.0).all())
 
     @cached_property
     def all_columns(self) -> MatrixColumns:
@@ -191,24 +205,51 @@ class ColumnDescent(ABC):
         self.passed, self.last_scale = [*self.passed, (before, old)][-ORDER:], scale
         least = LEAST_SHARE if tol < ROUGH else ROUGH_SHARE
         strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
-        if self.threaded:
-            strong = DENSE_SHARE * penalty
+        self.rough = tol >= ROUGH
+        if self.extrapolates:
+            strong = AHEAD_SHARE * penalty
         self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
-        best, last, stalled = np.inf, np.inf, 0
+        best, last, stalled, again = np.inf, np.inf, 0, True
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
             at.steps, allowed = step, tol * max(1.0, abs(at.value))
             fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
             best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
             if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
+                left = self._tightened(at, penalty) if self.tight and not self.rough else np.inf
                 self._look_at_all(at, penalty)
-                if at.gap <= allowed or stalled > PATIENCE:
+                more = again and at.gap > 2.0 * policy.POLICY.sparse_tight * left  # columns that nearly matter
+                again = again and not more
+                if (at.gap <= allowed and not more) or stalled > PATIENCE:
                     break
                 self.choose(self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty))
                 best = np.inf
             finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
             precision = max(LAST_PRECISION, finer)
         return at
+
+    def _tightened(self, at: ColumnPoint, penalty: Array) -> float:
+        """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap.
+
+        Return about how far the objective is from its optimum.
+        """
+        assert self.columns is not None
+        settings, floor = policy.POLICY, ROUNDING * abs(at.value)
+        left = max(self._divergence(at), floor)
+        cheap = len(at.theta) * len(self.chosen) <= settings.dual_always and at.gap > settings.sparse_tight * floor
+        if cheap or at.gap - left > settings.sparse_tight * left:
+            precision = max(left / max(at.value - at.loss, left), EPS)
+            new = replace(at, theta=self.feasible(self.corrected(at, penalty, precision)))
+            g = new.products = self.columns.dots(new.theta)
+            new.gap = self.gap(new, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
+            if new.gap < at.gap:
+                at.theta, at.products, at.gap = new.theta, new.products, new.gap
+                left = max(self._divergence(at), floor)
+        return left
+
+    def _divergence(self, at: ColumnPoint) -> float:
+        """Return the divergence of the residuals from those at the point: the gap if they meet all conditions."""
+        return at.loss + self.entropy(at.theta, 1.0) - float((at.theta * at.a).sum())
 
     def wanted(
         self, at: ColumnPoint, more: npt.NDArray[np.bool_], known: npt.NDArray[np.intp], penalty: Array
@@ -236,16 +277,16 @@ class ColumnDescent(ABC):
             return at
         places = 1.0 / np.array([*known, before])
         shares = [float(np.prod([(1.0 / scale - v) / (u - v) for v in places if v != u])) for u in places]
-        points, M = [*known.values(), at], len(penalty)
+        points = [*known.values(), at]
 
         def combined(each: Iterable[Array]) -> Array:
             return np.asarray(sum(share * part for share, part in zip(shares, each, strict=True)))
 
         columns = reduce(np.union1d, [point.columns for point in points])
-        x = combined(point.all_weights(M)[columns] for point in points)
+        x = combined(point.weights_of(columns) for point in points)
         a, b = combined(point.a for point in points), combined(point.b for point in points)
         sizes = np.abs(combined(point.sizes for point in points))
-        crossed = (x != 0.0) & (x * at.all_weights(M)[columns] <= 0.0)
+        crossed = (x != 0.0) & (x * at.weights_of(columns) <= 0.0)
         if isinstance(self.X, np.ndarray) and crossed.any():  # weights that were zero, or would change their sign
             some = np.flatnonzero(self.norms(crossed * 1.0))
             a -= self.X[:, columns[some]] @ np.where(crossed, x, 0.0)[some]
@@ -274,7 +315,7 @@ class ColumnDescent(ABC):
         of the activations, ``theta`` the residuals of the model.
         """
         assert self.columns is not None
-        before, t, new_x = at.weights_of(self.chosen, len(penalty)), 1.0, x
+        before, t, new_x = at.weights_of(self.chosen), 1.0, x
         old = at.loss + self.penalty(before, penalty)
         for _ in range(30):
             a = at.a + t * change
@@ -291,7 +332,7 @@ class ColumnDescent(ABC):
         judged = []
         for residuals in (theta,) if t == 1.0 else (theta, r):  # any of them is a point of the dual
             point = replace(new, theta=self.feasible(residuals))
-            g = self.columns.dots(point.theta)
+            g = point.products = self.columns.dots(point.theta)
             point.gap = self.gap(point, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
             judged.append(point)
         return min(judged, key=lambda point: point.gap)
@@ -304,166 +345,28 @@ class ColumnDescent(ABC):
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         g = self.gradient(at.theta) if self.ridge.any() else None
         at.sizes = self.gradient_sizes(at.theta) if g is None else self.sizes(g)
-        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge)
+        at.gap = self.gap(at, g, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
 
     def gap(self, at: ColumnPoint, g: Array | None, size: Array, penalty: Array, ridge: Array) -> float:
         """Return the objective less the value of the dual at the residuals, shrunk until they are feasible.
 
         ``g`` is their product with the columns, of which those with a ridge are looked at.
         """
-        bounded = (ridge == 0.0) & (penalty > 0.0)
-        over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
+        if self.plain:
+            over = float(np.max(size / penalty, initial=0.0))
+        else:
+            bounded = (ridge == 0.0) & (penalty > 0.0)
+            over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
         shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
         if g is not None and (ridged := ridge > 0.0).any():
             dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
-        return at.value - dual
+        return max(at.value - dual, 0.0)
 
     def ridge_conjugate(self, g: Array, penalty: Array, ridge: Array) -> float:
         """Return the conjugate of a penalty with a ridge at the gradient of its columns."""
         over = np.maximum((self.sizes(g) if self.grouped else np.abs(g).T) - penalty, 0.0)
         return float((over**2 / (2.0 * ridge)).sum())
-
-
-@dataclass(kw_only=True)
-class TwoClassDescent(ColumnDescent):
-    """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time.
-
-    ``gram`` is the model over the working set, where the columns are dense and not too many; ``low`` are all columns in
-    single precision, made once they have been looked at several times.
-    """
-
-    gram: GramModel | None = None
-    low: LowPrecisionColumns | None = None
-    looks: int = 0
-
-    @property
-    def threaded(self) -> bool:
-        return isinstance(self.X, np.ndarray)
-
-    def copy(self) -> Self:
-        return replace(super().copy(), gram=None)
-
-    @staticmethod
-    def arranged(offset: Array) -> Array:
-        return np.ascontiguousarray(offset[:, 0])
-
-    @cached_property
-    def sign(self) -> Array:
-        """1 for the second class, −1 for the first."""
-        return np.where(self.t == 1, 1.0, -1.0)
-
-    def losses(self, a: Array) -> tuple[float, Array]:
-        margin = self.sign * a
-        return float(self.s @ log1pexp(-margin)), -self.sign * self.s * expit(-margin)
-
-    def sizes(self, g: Array) -> Array:
-        return np.abs(g)
-
-    def norms(self, w: Array) -> Array:
-        return np.abs(w)
-
-    def entropy(self, theta: Array, shrink: float) -> float:
-        c = shrink * np.abs(theta) / self.s  # the probability of the wrong class
-        return float(self.s @ (times_log(c) + times_log(1.0 - c)))
-
-    def feasible(self, theta: Array) -> Array:
-        wrong = self.s * np.clip(-self.sign * theta / self.s, 0.0, 1.0)
-        if self.intercept:  # the class with more is shrunk until both have as much
-            first = self.sign < 0.0
-            total = wrong[first].sum(), wrong[~first].sum()
-            least = min(total)
-            wrong[first] *= least / total[0] if total[0] > 0.0 else 0.0
-            wrong[~first] *= least / total[1] if total[1] > 0.0 else 0.0
-        return -self.sign * wrong
-
-    def _residuals(self, at: ColumnPoint) -> tuple[Array, Array]:
-        """Return the residuals of the rows at a point, and their curvatures."""
-        q = expit(-self.sign * at.a)
-        return -self.sign * self.s * q, np.maximum(self.s * q * (1.0 - q), FLAT * self.s)
-
-    def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
-        assert self.columns is not None
-        if self.gram is not None:
-            return self._step_on_products(self.gram, at, penalty, precision)
-        columns, some = self.columns, penalty[self.chosen]
-        r, h = self._residuals(at)
-        model = columns.model(h, self.ridge[self.chosen], centred=self.intercept)
-        shift = -float(r.sum()) / model.total if self.intercept else 0.0
-        before = at.weights_of(self.chosen, len(penalty))
-        x, v = before.copy(), r.copy()
-        gain = typical_gain(precision, some, model.diagonal)
-        shift, _ = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
-        change = columns.activations(x - before) + shift
-        return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
-
-    def choose(self, columns: npt.NDArray[np.intp]) -> None:
-        if not isinstance(self.X, np.ndarray) or len(columns) > MOST_PRODUCTS:
-            self.gram = None
-            super().choose(columns)
-            return
-        if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
-            self.gram = GramModel(
-                X=self.X, all_ridge=self.ridge, centred=self.intercept, threads=self.threads or available_cores()
-            )
-        self.gram.add(columns)
-        self.chosen, self.columns = self.gram.chosen, self.gram.columns
-
-    def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
-        assert self.columns is not None
-        if self.gram is not None:  # what rounding has added to the activations along the path must not count
-            at.a = self.offset + at.b + self.columns.activations(at.x)
-            at.loss = self.losses(at.a)[0]
-            at.value = at.loss + self.penalty(at.x, penalty)
-        self.looks += 1
-        few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
-        if few or self.looks < LOOKS or self.ridge.any():
-            super()._look_at_all(at, penalty)
-            return
-        assert isinstance(self.X, np.ndarray)
-        if self.low is None:
-            self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
-        at.sizes, error = self.low.sizes(at.theta)
-        doubtful = ~(at.sizes + error <= penalty)
-        doubtful[self.chosen] = False
-        at.sizes[self.chosen] = np.abs(self.columns.dots(at.theta))
-        at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
-        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
-
-    def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
-        """Return the point after a step by the products of the columns, perhaps under curvatures of another point.
-
-        Residuals follow the step under the model's curvatures. The conditions of an optimum are met by them over the
-        columns that are not zero once the model is solved there, whatever its curvatures: so the gap is of the second
-        order in the step.
-        """
-        assert self.columns is not None
-        columns, some, ridge = self.columns, penalty[self.chosen], self.ridge[self.chosen]
-        r, h = self._residuals(at)
-        if gram.drift(h) > (DRIFT if at.steps < 2 else LATE_DRIFT):
-            gram.move_to(h)
-        assert gram.h is not None
-        before, total = at.weights_of(self.chosen, len(penalty)), float(r.sum())
-        shift = -total / gram.total if self.intercept else 0.0
-        x, change, theta = before, np.zeros_like(r), r + gram.h * shift
-        value, best = at.loss + self.penalty(before, penalty), None
-        if not (at.steps == 1 and at.gap <= SETTLED * max(1.0, abs(value))):
-            exact = precision if at.steps else max(precision, ROUGH_PRECISION)
-            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, exact)
-            change = columns.activations(x - before)
-            step = shift - float(gram.mean @ (x - before))
-            theta = r + gram.h * (change + step)
-            loss, found = self.losses(at.a + change + step)
-            if (reached := loss + self.penalty(x, penalty)) < value:  # residuals there, not those of the model
-                value, best = reached, (x, change + step, step)
-                more = -float(found.sum()) / gram.total if self.intercept else 0.0
-                shift, theta = shift + more, found + gram.h * more
-        x, moved, theta = gram.corrected(x, theta, some, precision)
-        step = shift - float(gram.mean @ (x - before))
-        change = change + moved + step
-        if best is not None and self.losses(at.a + change)[0] + self.penalty(x, penalty) > value:
-            x, change, step = best
-        return self.stepped(at, x, np.asarray(step), change, theta, penalty)
 
 
 def present_rows(
@@ -473,15 +376,10 @@ def present_rows(
     s = np.ones(source.n_rows) if source.s is None else source.s
     offset = np.zeros((source.n_rows, source.K - 1)) if source.offset is None else source.offset
     X, t = source.X, source.t.astype(np.int32, copy=False)
-    if not (s > 0.0).all():
-        kept = s > 0.0
-        X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]
-    return X.tocsc() if sparse.issparse(X) else X, t, s, offset
-
-
-def times_log(c: Array) -> Array:
-    """Return ``c log c``, 0 at 0: in vectors, as SciPy's is not."""
-    return c * np.log(np.maximum(c, 1e-300))
+    if (s > 0.0).all():
+        return sparse.csc_array(source.by_columns()) if sparse.issparse(X) else X, t, s, offset
+    kept = s > 0.0
+    return X[kept].tocsc() if sparse.issparse(X) else X[kept], t[kept], s[kept], offset[kept]
 
 
 def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:

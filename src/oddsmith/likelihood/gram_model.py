@@ -1,4 +1,4 @@
-"""A quadratic model of a two-class loss over some columns of a dense matrix, by their products.
+"""A quadratic model of a two-class loss over some columns, by their products.
 
 The products ``Σ_n h_n x_nj x_nk`` of columns less their mean under the curvatures h are in single precision. Curvatures
 change slowly along a path, so the products of one point serve several scales; columns are added to them. What single
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from scipy.linalg.blas import strsv
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
+from oddsmith.likelihood.product_columns import ProductColumns, Single
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.truncated_newton import conjugate_gradients
@@ -29,67 +29,34 @@ LEAST_PRECISION = (
     1e-3  # How far coordinate descent may miss the conditions of an optimum: the support is solved after it.
 )
 SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved for, and in how many steps at most.
+SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
-CHANGED = 0.05  # The share of the support that may differ from the one that was factored.
-PANELS, CENTRED_AT_ONCE = 8, 64  # Parts of the products, and columns that are centred at a time, for threads.
+CHANGED = 0.1  # The share of the support that may differ from the one that was factored.
 STRIPES = 16  # Parts of all columns, for threads.
-SUMMED_AT_ONCE = 256  # The same for sums over columns.
-ROOM = 2**23  # Numbers in columns for which there is room at first.
-
-Single = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PackedColumns(MatrixColumns):
-    """Dense columns whose sums are formed in parts: the same on any number of threads."""
-
-    threads: int
-
-    def _parts(self) -> list[slice]:
-        return [slice(j, min(j + SUMMED_AT_ONCE, self.count)) for j in range(0, self.count, SUMMED_AT_ONCE)]
-
-    def dots(self, u: Array) -> Array:
-        rows = self.data.reshape(self.count, self.n)
-        return np.concatenate([*parallel_map(lambda part: rows[part] @ u, self._parts(), self.threads), np.zeros(0)])
-
-    def activations(self, x: Array) -> Array:
-        rows = self.data.reshape(self.count, self.n)
-        total = np.zeros(self.n)
-        for part in parallel_map(lambda part: x[part] @ rows[part], self._parts(), self.threads):
-            total += part
-        return total
+LEAST_ROOM, MOST_ROOM = 512, 4096  # Columns for whose products there is room at first, and ahead at most.
 
 
 @dataclass(kw_only=True)
 class GramModel:
-    """Columns ``chosen`` of ``X``, the curvatures ``h`` of the model, and the products G (with ``ridge``) under them.
+    """Columns ``chosen`` of a matrix, curvatures ``h`` of the rows, and the products G (with ``ridge``) under them.
 
-    ``packed`` are the columns, ``scaled`` the same less their mean and times √h. Both and ``G`` have room for more
-    columns. ``members`` are those of the factored support.
+    ``G`` has room for more columns. ``members`` are those of the factored support.
     """
 
-    X: npt.NDArray[np.float64]
+    store: ProductColumns
     all_ridge: Array
     centred: bool
-    threads: int
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     h: Array | None = None
     mean: Array = field(default_factory=lambda: np.zeros(0))
-    packed: Array = field(init=False)
-    scaled: Single = field(init=False)
-    G: Single = field(init=False)
+    G: Single = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     members: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     factor: Single | None = None
 
-    def __post_init__(self) -> None:
-        self.packed, self.G = np.empty((0, len(self.X))), np.empty((0, 0), dtype=np.float32)
-        self.scaled = self.packed.astype(np.float32)
-
     @property
-    def columns(self) -> PackedColumns:
+    def columns(self) -> MatrixColumns:
         """The columns, without a copy."""
-        k, n = len(self.chosen), len(self.X)
-        return PackedColumns(n=n, count=k, data=self.packed[:k].reshape(-1), threads=self.threads)
+        return self.store.columns
 
     @property
     def ridge(self) -> Array:
@@ -108,14 +75,12 @@ class GramModel:
         if not len(new):
             return
         k, m = len(self.chosen), len(self.chosen) + len(new)
-        if m > len(self.packed):
-            room = min(max(ROOM // len(self.X), 2 * m), self.X.shape[1])
-            packed, G = np.empty((room, len(self.X))), np.empty((room, room), dtype=np.float32)
-            scaled = np.empty(packed.shape, dtype=np.float32)
-            packed[:k], scaled[:k], G[:k, :k] = self.packed[:k], self.scaled[:k], self.G[:k, :k]
-            self.packed, self.scaled, self.G = packed, scaled, G
-        for place, column in enumerate(new, start=k):
-            self.packed[place] = self.X[:, column]
+        if m > len(self.G):
+            room = min(max(LEAST_ROOM, 2 * m), len(self.all_ridge), max(MOST_ROOM, m))
+            G = np.empty((room, room), dtype=np.float32)
+            G[:k, :k] = self.G[:k, :k]
+            self.G = G
+        self.store.add(new)
         self.chosen = np.concatenate([self.chosen, new])
         if self.h is not None:
             self._form_products(k)
@@ -133,25 +98,12 @@ class GramModel:
         self._form_products(0)
 
     def _form_products(self, k: int) -> None:
-        """Form the products of the columns from the k-th on with all, in panels: the same on any number of threads."""
+        """Form the products of the columns from the k-th on with all."""
         assert self.h is not None
-        m, B = len(self.chosen), self.scaled
-        new = self.packed[k:m] @ self.h / self.total if self.centred else np.zeros(m - k)
-        self.mean, root = np.concatenate([self.mean[:k], new]), np.sqrt(self.h)
-        areas = np.linspace(k * k, m * m, 1 + min(max((m - k) // CENTRED_AT_ONCE, 1), PANELS))
-        panels = list(pairwise(np.round(np.sqrt(areas)).astype(int).tolist()))
-
-        def centre(j: int) -> None:
-            some = slice(j, min(j + CENTRED_AT_ONCE, m))
-            np.multiply(self.packed[some] - self.mean[some, None], root, out=B[some], casting="same_kind")
-
-        def multiply(ends: tuple[int, int]) -> None:
-            start, stop = ends
-            np.matmul(B[start:stop], B[:stop].T, out=self.G[start:stop, :stop])
-            self.G[:start, start:stop] = self.G[start:stop, :start].T
-
-        deque(parallel_map(centre, range(k, m, CENTRED_AT_ONCE), self.threads), maxlen=0)
-        deque(parallel_map(multiply, panels, self.threads), maxlen=0)
+        m = len(self.chosen)
+        new = self.columns.part(k).dots(self.h) / self.total if self.centred else np.zeros(m - k)
+        self.mean = np.concatenate([self.mean[:k], new])
+        self.store.form(self.G, self.h, self.mean, k)
         np.einsum("ii->i", self.G[k:m, k:m])[:] += self.ridge[k:]
 
     def minimise(self, slope: Array, x: Array, penalty: Array, precision: float) -> Array:
@@ -189,15 +141,19 @@ class GramModel:
             bound = np.flatnonzero((x != 0.0) | (np.abs(g) > penalty))
             signs = np.where(x != 0.0, np.sign(x), -np.sign(g))[bound]
             missed = g[bound] + penalty[bound] * signs
-            if np.abs(missed / penalty[bound]).max(initial=0.0) <= precision:
+            most = float(np.abs(missed / penalty[bound]).max(initial=0.0))
+            if most <= precision:
                 break
             rest, new = np.zeros_like(x), x.copy()
             rest[bound] = self.solve(bound, missed)
             new[bound] = np.where((x - rest)[bound] * signs > 0.0, (x - rest)[bound], 0.0)
             moved = columns.activations(rest)
             theta = theta - self.h * (moved - self.mean @ rest)
-            change -= moved if new[bound].all() else columns.activations(x - new)
+            kept = bool(new[bound].all())
+            change -= moved if kept else columns.activations(x - new)
             x = new
+            if kept and SOLVED * most <= precision:
+                break
         return x, change, theta
 
     def solve(self, support: npt.NDArray[np.intp], slope: Array) -> Array:

@@ -115,6 +115,7 @@ class FoldObjective:
 
     @property
     def longest_row(self) -> float | None:
+        """The largest squared norm of a scaled row, None where it is not known."""
         return self.state.max_row_norm2
 
     def count_pass(self) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
+from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import MemorySource, PartedSource
+from oddsmith.likelihood.column_choice import TakeColumns
 from oddsmith.likelihood.fit import LikelihoodFit, rescale, resume
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import (
@@ -143,10 +145,20 @@ def find_free_separation(
 
     Along a separating direction, the probability of some class falls to zero in some row, and the loss of that row by
     no less. So this probability is at most the gap over the weight of the row: if no row has activations of that size,
-    there is nothing to search. Rows that are not in memory are not searched.
+    there is nothing to search. Of rows in pieces the free columns are searched as those of a fit without a prior are.
     """
     free, source = fit.learned.common[1:] > 0.0, problem.source
-    if not (free.any() and isinstance(source, MemorySource)) or source.n_rows * float(free.sum()) > LARGEST_PROGRAM:
+    if not free.any():
+        return None
+    names = [name for name, of in zip(terms, free, strict=True) if of]
+    if not isinstance(source, MemorySource):
+        which = np.flatnonzero(free)
+        if problem.whitening is not None or source.form is not None:
+            return None
+        part = replace(problem, source=seen_through(source, TakeColumns(which), len(which)))
+        found = find_separation(part, replace(fit, coef=fit.coef[:, which]), classes, names)
+        return None if found.kind == "none" else found
+    if source.n_rows * float(free.sum()) > LARGEST_PROGRAM:
         return None
     if source.offset is None:
         params = HardestRowsParams(
@@ -158,7 +170,6 @@ def find_free_separation(
             return None
     inside = slice(None) if source.s is None else source.s > 0
     rows, t = _whitened(source.block(0, source.n_rows).X[inside], problem.whitening)[:, free], source.t[inside]
-    names = [name for name, of in zip(terms, free, strict=True) if of]
     found = separation(rows, t, classes, names, fit_intercept=problem.intercept)
     return None if found.kind == "none" else found
 

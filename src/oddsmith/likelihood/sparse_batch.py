@@ -23,12 +23,16 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import (
     PRECISION,
+    ROUNDING,
+    Ending,
     ProximalNewton,
     SparseOptimum,
     SparsePenalty,
     corrected,
     dual_gap,
     minimise_model,
+    model_fall,
+    model_minimum,
     violation,
 )
 from oddsmith.statistics import Gradients, LossesParams
@@ -93,6 +97,7 @@ class _Point:
     gap: float = np.inf
     steps: int = 0
     done: bool = False
+    ending: Ending | None = None
 
     @property
     def is_near(self) -> bool:
@@ -110,9 +115,19 @@ class _Point:
         if self.e is not None:
             self.H = corrected(self.H, new.w - self.e.w, new.gradient - self.e.gradient)
         self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
-        self.done = self.gap <= tol * max(1.0, abs(value))
+        self.done = self.gap <= tol * max(1.0, abs(value)) and (self.ending is None or self._ends(new, self.ending))
         if not self.done:
             self.target = _model_minimum(self.H, new.gradient, new.w, self.penalty)
+
+    def _ends(self, new: ObjectiveValue, ending: Ending) -> bool:
+        """Return whether the gap is near what is left."""
+        assert self.H is not None
+        floor, left = ROUNDING * abs(self.value), 0.0
+        if self.gap > floor:
+            self.gap = min(self.gap, ending.moved_gap(new))
+        if self.gap > policy.POLICY.sparse_tight * floor:
+            left = model_fall(self.H, new, self.penalty, model_minimum(self.H, new, self.penalty))
+        return ending.reached(self.gap, max(left, floor))
 
     def settle(self, found: SparseOptimum) -> None:
         """End at the optimum that was found otherwise."""
@@ -182,7 +197,11 @@ class PathBatch:
             least = float(self.stated.problem.class_weight.min())
             value = e.value + penalty.value(e.w)
             penalty = replace(penalty, reach=value * (1.0 / least + self.scales[k] * self.mean_bound))
-        self.points[k] = _Point(penalty=penalty, target=target, H=H)
+        stated = self.stated
+        ending = (
+            Ending(objective=stated.objective, penalty=penalty, curvature=stated.curvature_at) if stated.tight else None
+        )
+        self.points[k] = _Point(penalty=penalty, target=target, H=H, ending=ending)
         return self.points[k]
 
     def _solve_alone(self, k: int, point: _Point, tol: float) -> None:
@@ -265,4 +284,5 @@ def _sample_optima(sample: SparseProblem, scales: Sequence[float], e: ObjectiveV
 def _optimum(point: _Point) -> SparseOptimum:
     assert point.e is not None
     H = np.zeros((0, 0)) if point.H is None else point.H
-    return SparseOptimum(e=point.e, value=point.value, gap=max(point.gap, 0.0), H=H, iterations=point.steps)
+    gap = max(point.gap, 0.0) + ROUNDING * abs(point.value)
+    return SparseOptimum(e=point.e, value=point.value, gap=gap, H=H, iterations=point.steps)

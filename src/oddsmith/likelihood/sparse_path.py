@@ -20,8 +20,7 @@ from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import SparseOptimum
 
 SPAN = 100.0  # The largest scale of a path is so many times the smallest useful one.
-SHARES, SHORT_PATH = (0.5, 0.7, 0.84, 0.93), 20
-"""Where stretches of a path of many columns end, and the number of scales from which there are several."""
+SHORT_PATH = 20  # The number of scales from which there are several stretches.
 PathPoint = tuple[sparse.csr_array, tuple[float, float, float]]
 ROUGH = 1e-2  # The relative gap of the point at which a stretch begins.
 
@@ -50,13 +49,20 @@ class SparsePath:
 
 
 def solve_path(
-    problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7, guide: PathGuide | None = None
+    problem: Problem,
+    scales: Array | None = None,
+    n: int = 100,
+    *,
+    tol: float = 1e-7,
+    guide: PathGuide | None = None,
+    tight: bool = True,
 ) -> SparsePath:
     """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
 
-    ``guide`` is that of the path of a problem over nearly the same rows.
+    ``guide`` is that of the path of a problem over nearly the same rows. With ``tight`` each gap is near the truth, not
+    only within the tolerance.
     """
-    stated = SparseProblem.of(problem)
+    stated = replace(SparseProblem.of(problem), tight=tight)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
     if scales is None:
@@ -114,7 +120,7 @@ def _by_stretches(stated: SparseProblem, scales: Array, before: float, tol: floa
 
     A quick climb to some scales, solved roughly, finds where they begin.
     """
-    edges, starts = stretches(len(scales)), []
+    edges, starts = stretches(len(scales), stated.column_descent().SHARES), []
     with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
         try:
             for first, last in edges:
@@ -132,13 +138,13 @@ def _by_stretches(stated: SparseProblem, scales: Array, before: float, tol: floa
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def stretches(n: int) -> list[tuple[int, int]]:
-    """Return the parts of a path of n points that take about equal times: later points have more columns.
+def stretches(n: int, shares: Sequence[float]) -> list[tuple[int, int]]:
+    """Return the parts of a path of n points that end at some shares of it.
 
-    >>> stretches(50), stretches(10)
-    ([(0, 25), (25, 35), (35, 42), (42, 46), (46, 50)], [(0, 10)])
+    >>> stretches(50, (0.5, 0.78)), stretches(10, (0.5, 0.78))
+    ([(0, 25), (25, 39), (39, 50)], [(0, 10)])
     """
-    edges = [0, *(int(share * n) for share in SHARES), n] if n >= SHORT_PATH else [0, n]
+    edges = [0, *(int(share * n) for share in shares), n] if n >= SHORT_PATH else [0, n]
     return list(pairwise(edges))
 
 

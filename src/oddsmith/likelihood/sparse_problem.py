@@ -16,39 +16,32 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.design.basis.base import seen_through
-from oddsmith.design.inputs import ArrayOrCSR
 from oddsmith.engines import AnySource, MemorySource, engine_of
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import LEAST_SHARE, ColumnDescent, ColumnPoint, TwoClassDescent
+from oddsmith.likelihood.column_choice import TakeColumns
+from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.proximal_newton import ProximalNewton, SparseOptimum, SparsePenalty, dual_gap
-
-
-@dataclass(frozen=True)
-class TakeColumns:
-    """Some columns of rows; it travels to where rows are.
-
-    >>> TakeColumns(np.array([1]))(np.array([[1.0, 2.0]])).tolist()
-    [[2.0]]
-    """
-
-    which: npt.NDArray[np.intp]
-
-    keeps_sparse = True
-
-    def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
-        """Return the columns of the rows."""
-        return rows[:, self.which]
+from oddsmith.solvers.proximal_newton import (
+    ROUNDING,
+    ProximalNewton,
+    SparseOptimum,
+    SparsePenalty,
+    divergence,
+    dual_gap,
+    dual_step,
+    model_minimum,
+)
 
 
 @dataclass
@@ -64,7 +57,8 @@ class WorkingSet:
 class SparseProblem:
     """A likelihood and the penalty at scale 1, in the coordinates of the solver.
 
-    ``inner`` is the point of the last solve, with the Hessian that it ended with: the start of the next one.
+    ``H`` is the Hessian that the last solve ended with: the start of the next one. With ``tight`` each gap is near the
+    truth, not only within the tolerance.
     """
 
     problem: Problem
@@ -78,6 +72,8 @@ class SparseProblem:
     point: ColumnPoint | None = None
     last: ObjectiveValue | None = None
     record: Callable[[ObjectiveValue, float], None] | None = None
+    tight: bool = True
+    some_rows: FoldObjective | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> SparseProblem:
@@ -89,7 +85,9 @@ class SparseProblem:
                 "is not. Use link='logit'."
             )
         objective, coordinates, _ = make_objective(problem)
-        groups = problem.laplace.column_groups([str(name) for name in problem.names()], problem.levels)
+        grouped = problem.laplace.groups not in (None, "class")
+        names = [str(name) for name in problem.names()] if grouped else []
+        groups = problem.laplace.column_groups(names, problem.levels)
         if groups:
             coordinates = replace(coordinates, scale=_common_scales(coordinates.scale, groups))
             objective, coordinates, _ = make_objective(problem, coordinates)
@@ -178,7 +176,25 @@ class SparseProblem:
         if not known or self.exact or rows < settings.sparse_rows_per_weight * objective.size:
             return None
         part = objective.subsample(rows, seed=1)
-        return replace(self, objective=part, H=None, record=None)
+        return replace(self, objective=part, H=None, record=None, tight=False)
+
+    def curvature_at(self, w: Array) -> ObjectiveValue:
+        """Return a point with the Hessian there of some rows, each counted once, and of the ridge in full."""
+        if self.some_rows is None:
+            self.some_rows = self._some_rows()
+        e = self.some_rows.evaluate(w, 2)
+        return replace(e, hessian=self.some_rows.hessian_lower_bound(e))
+
+    def _some_rows(self) -> FoldObjective:
+        """Return the objective over so many rows that their Hessian costs about as much as some gradients of all."""
+        objective, settings = self.objective, policy.POLICY
+        least, most = (objective.size * each for each in settings.dual_rows_per_weight)
+        rows = int(np.clip(settings.dual_row_passes * objective.n_rows / objective.size, least, most))
+        if 2 * rows > objective.n_rows or not (
+            isinstance(objective.source, MemorySource) or has_sample(self.problem.source)
+        ):
+            return objective
+        return objective.subsample(rows, seed=1)
 
     def penalty_at(self, scale: float, e: ObjectiveValue) -> SparsePenalty:
         """Return the penalty at a scale.
@@ -199,9 +215,10 @@ class SparseProblem:
             e = self.objective.evaluate(e.w, 2)
         H = self.H if e.hessian is None else e.dense_hessian
         assert H is not None
-        found = ProximalNewton(exact=self.exact, tol=tol, max_iter=max_iter).minimise(
-            self.objective, penalty, e, H, self.record
-        )
+        how: dict[str, Any] = {"exact": self.exact, "tight": self.tight}
+        if not self.exact:
+            how["curvature"] = self.curvature_at
+        found = ProximalNewton(tol=tol, max_iter=max_iter, **how).minimise(self.objective, penalty, e, H, self.record)
         self.H = found.H
         return found
 
@@ -241,19 +258,29 @@ class SparseProblem:
     def step_columns(self, scale: float, *, tol: float, max_iter: int, before: float) -> ColumnPoint:
         """Return the optimum at ``scale``, by columns, from the one at the scale ``before``."""
         assert self.point is not None
-        self.point = self.column_descent().solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
+        descent = self.column_descent()
+        point = self.point = descent.solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
+        few = len(point.columns) <= policy.POLICY.dual_weights
+        if point.gap > tol * max(1.0, abs(point.value)) and point.steps > PATIENCE and descent.threaded and few:
+            # Products in single precision do not tell columns apart that hardly differ; a Hessian does.
+            e = self.objective.evaluate(self._evaluation(point).w)
+            found = self._solve_working_set(self.penalty_at(scale, e), scale, e, tol, max_iter, scale)
+            if found.gap < point.gap:
+                self.start_columns(found.e.w)
+                self.point = replace(self.point, value=found.value, gap=found.gap, steps=point.steps)
         return self.point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
         """Return the weights of a point in the user's units, the intercept first (C × P)."""
-        x, b = np.atleast_2d(point.x.T), np.atleast_1d(point.b)
+        order = np.argsort(point.columns)
+        x, b = np.atleast_2d(point.x.T)[:, order], np.atleast_1d(point.b)
         if len(b) > 1:
             b = b - b.mean()
-        some = sparse.csr_array(np.column_stack([b, x + 0.0]))
-        places = np.concatenate([[0], point.columns + 1])
-        W = sparse.csr_array((some.data, places[some.indices], some.indptr), shape=(len(b), self.problem.M + 1))
-        W.sort_indices()
-        return W
+        some = np.column_stack([b, x])
+        each, which = np.nonzero(some)
+        places = np.concatenate([[0], point.columns[order] + 1])[which]
+        ends = np.searchsorted(each, np.arange(len(b) + 1))
+        return sparse.csr_array((some[each, which], places, ends), shape=(len(b), self.problem.M + 1))
 
     def column_descent(self) -> ColumnDescent:
         """Return the problem by columns, made once."""
@@ -262,6 +289,7 @@ class SparseProblem:
             objective, M = self.objective, self.problem.M
             kind: type[ColumnDescent] = TwoClassDescent if self.problem.K == 2 else ClassDescent
             how: dict[str, Any] = {"intercept": self.problem.intercept, "threads": objective.threads}
+            how["tight"] = self.tight
             how["grouped"] = self.problem.K > 2 and self.problem.laplace.groups == "class"
             ridge = self.unit.ridge.reshape(objective.shape)[0, 1:] * self.coordinates.scale**2
             self.descent = kind.of(objective.memory_source, self.problem.laplace.strengths(M), ridge, **how)
@@ -303,12 +331,13 @@ class SparseProblem:
                     gradient=self._restricted(e.gradient, working.columns),
                 )
             exact = working.objective.n_rows * float(working.objective.size) ** 2 <= policy.POLICY.sparse_products
-            found = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter).minimise(
-                working.objective, sub_penalty, inner, working.H
-            )
+            solver = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter, moves=False, tight=self.tight)
+            found = solver.minimise(working.objective, sub_penalty, inner, working.H)
             working.H, iterations = found.H, iterations + found.iterations
             e = self.objective.evaluate(self._expanded(found.e.w, working.columns))
-            gap = max(dual_gap(e, penalty), 0.0)
+            gap = max(dual_gap(e, penalty), 0.0) + ROUNDING * abs(found.value)
+            if self.tight and found.converged(tol) and gap > policy.POLICY.sparse_tight * ROUNDING * abs(found.value):
+                gap = min(gap, self._moved_gap(e, penalty, sub_penalty, found.H) + ROUNDING * abs(found.value))
             result = SparseOptimum(e=e, value=found.value, gap=gap, H=found.H, iterations=iterations)
             if self.record is not None:
                 self.record(replace(e, value=found.value), 1.0)
@@ -321,6 +350,18 @@ class SparseProblem:
                 inner_tol *= 0.1
             wanted = np.union1d(self._columns_above(e, 0.9 / scale), working.columns)
         return result
+
+    def _moved_gap(self, e: ObjectiveValue, penalty: SparsePenalty, sub_penalty: SparsePenalty, H: Array) -> float:
+        """Return the gap from residuals moved along the step that is left over the working set: one pass."""
+        assert self.working is not None
+        columns = self.working.columns
+        inner = replace(e, w=self._restricted(e.w, columns), gradient=self._restricted(e.gradient, columns))
+        d = self._expanded(dual_step(H, inner, sub_penalty, model_minimum(H, inner, sub_penalty)), columns)
+        cost = divergence(self.objective.self_concordance * float(np.linalg.norm(d)))
+        if not np.isfinite(cost):
+            return np.inf
+        product = self.objective.hessian_product(e.w, d) - penalty.ridge * d
+        return max(dual_gap(e, penalty, d, product, cost), 0.0)
 
     def _columns_above(self, e: ObjectiveValue, strength: float) -> npt.NDArray[np.intp]:
         """Return the columns with weights that are not zero, are free, or have a gradient above a strength."""
@@ -408,7 +449,9 @@ def _unit_penalty(problem: Problem, objective: FoldObjective, groups: Sequence[S
     C, P = objective.shape
     strength = problem.laplace.strengths(P - 1) / objective.scale
     together = problem.laplace.groups == "class" and C > 1
-    alone = np.setdiff1d(np.arange(P - 1), np.concatenate([[], *groups]).astype(np.intp))
+    alone = np.arange(P - 1)
+    if groups:
+        alone = np.setdiff1d(alone, np.concatenate(groups).astype(np.intp))
     place, sizes, strengths = _class_blocks(C, P, strength) if together else _blocks(C, P, strength, groups, alone)
     if problem.intercept:
         place = np.concatenate([place, np.arange(C) * P])

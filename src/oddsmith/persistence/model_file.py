@@ -37,13 +37,13 @@ from oddsmith.engines.partitioned import Piece, as_it_is
 from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import ModelFileError
 from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams
+from oddsmith.likelihood.column_choice import TakeColumns
 from oddsmith.likelihood.coordinates import Coordinates, Shift
 from oddsmith.likelihood.fitted_state import EarlierRows, FittedState
 from oddsmith.likelihood.null_model import zero_column
 from oddsmith.likelihood.online import OnlineState
 from oddsmith.likelihood.separation import Separation
 from oddsmith.likelihood.separation_search import HardestRows, HardestRowsParams
-from oddsmith.likelihood.sparse_problem import TakeColumns
 from oddsmith.links import LINKS
 from oddsmith.models import MODELS
 from oddsmith.models.base import Classifier

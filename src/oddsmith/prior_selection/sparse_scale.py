@@ -89,7 +89,7 @@ def _fold_losses(
     train, test = split
     source = problem.memory_source
     outside = source.take(test)
-    path = solve_path(over_rows(problem, source.take(train)), scales, tol=tol, guide=guide)
+    path = solve_path(over_rows(problem, source.take(train)), scales, tol=tol, guide=guide, tight=False)
     tested = float(len(test) if outside.s is None else outside.s.sum())
     return held_out_losses(over_rows(problem, outside), path.weights) / tested, path.guide
 

@@ -55,6 +55,29 @@ class Policy:
     """Passes after which a scale goes on alone."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
+    sparse_tight: float = 4.0
+    sparse_slow: float = 0.3
+    sparse_last_steps: int = 4
+    """A duality gap within the tolerance ends a descent at so many times what its model says is left, where a step
+    leaves more than this share of it, or after so many more steps."""
+    sparse_refinements: int = 10
+    """Most times that the minimum of a last model is refined, while that halves what is missed of its conditions."""
+    sparse_accuracy: float = 1e-18
+    """What the last step of a descent with exact Hessians may have to gain: weights are the same on every engine (of a
+    table of 900 rows, Dask's differed from those in memory by 1.2e-7 without a last step, by 2e-9 with it)."""
+    dual_corrections: int = 4
+    dual_weights: int = 600
+    dual_products: int = 200
+    """Times that residuals are moved until they meet the conditions of an optimum, weights up to which the Hessian of
+    each step is formed, and most products of one with more."""
+    dual_always: float = 1e6
+    """Numbers in the columns of a working set up to which residuals are corrected at every point: a millisecond."""
+    sparse_curvature_change: float = 0.7
+    """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
+    2."""
+    dual_rows_per_weight: tuple[int, int] = (10, 100)
+    dual_row_passes: float = 2.0
+    """Rows of that Hessian where the one of all is costly: as many as cost so many gradients of all, within limits."""
     eliminated_columns: int = 200
     eliminated_levels: int = 100
     """Columns of a table, and levels of its largest factor, from which that factor is eliminated from the Hessian."""

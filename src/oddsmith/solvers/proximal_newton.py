@@ -5,8 +5,9 @@ group lasso elsewhere. A block of strength 0 is free.
 
 1. Evaluate the smooth part: value, gradient and, if it is due, the Hessian.
 2. Minimise the quadratic model plus the penalty: coordinate descent on the Hessian alone, without the data.
-3. Bound the gap to the optimum by a point of the dual problem (`dual_gap`), and stop if it is small enough.
+3. Bound the gap to the optimum by a point of the dual problem (`dual_gap`).
 4. Go to that minimum, or part of the way if the objective does not fall.
+5. Once the gap is small enough, stop as soon as it is near what the model says is left, or what rounding hides.
 
 A Hessian that is not due is kept and corrected by the change of the gradient (BFGS), so that a step costs no more than
 a gradient.
@@ -25,6 +26,7 @@ from scipy import linalg
 
 from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
 from oddsmith.numerics import EPS, Array
+from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue
 
 SLOW = 0.3  # A step that leaves more than this share of the violation asks for a new Hessian.
@@ -34,6 +36,7 @@ NEAR_ZERO = (
     1e-2  # Share of its squared norm to which a group falls along a step that then ends there, with the group at zero.
 )
 HALVINGS = 12  # Most halvings of a Newton step over groups, whose norms it takes for quadratic functions.
+ROUNDING = 4.0 * EPS  # What rounding hides of an objective, relative to it.
 PATIENCE = 5  # So many steps in a row may leave the gap as it was: then rounding keeps it there.
 
 
@@ -77,7 +80,7 @@ def dual_gap(
     penalty: SparsePenalty,
     change: Array | None = None,
     product: Array | None = None,
-    spread: float = 0.0,
+    cost: float = 1.0,
 ) -> float:
     """Return a bound of the objective at ``e`` less that at the optimum, from a feasible point of the dual problem.
 
@@ -86,9 +89,9 @@ def dual_gap(
     the strength; the residuals are shrunk until it is not, and the value of the loss's part shrinks no faster than they
     do, since its conjugate is convex and zero at zero.
 
-    With ``change`` (d) and ``product`` (the Hessian of the loss times d) residuals are moved along d to first order.
-    That costs ``½ dᵀHd (1 + …)``, where ``spread < 1`` bounds the change of the activations of a row; d is the
-    step to the minimum of the quadratic model, where the conditions of an optimum hold.
+    With ``change`` (d) and ``product`` (a Hessian of the loss times d) residuals are moved along d to first order.
+    That costs ``½ dᵀHd`` times ``cost``; d is the step to the minimum of the quadratic model, where the conditions of
+    an optimum hold.
     """
     x, blocks, ridge = e.w, penalty.blocks, penalty.ridge
     loss, g = -e.log_likelihood, e.gradient - penalty.ridge * e.w
@@ -96,7 +99,7 @@ def dual_gap(
     moved = 0.0
     if change is not None and product is not None:
         g = g + product
-        moved = 0.5 * float(change @ product) * (1.0 + spread / (3.0 * (1.0 - spread)))
+        moved = 0.5 * float(change @ product) * cost
     norms, strength, ridges = blocks.norms(g), blocks.strength, ridge[blocks.member[blocks.first[:-1]]]
     free = (strength == 0.0) & (ridges == 0.0)
     bounded = (strength > 0.0) & (ridges == 0.0)
@@ -144,10 +147,10 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
     A = H[np.ix_(which, which)]
     if not blocks.is_single:
         _add_curvature(A, x, which, blocks, live, pull)
-    d = _solve_near(A, -(r[which] + pull * x[which]))
+    d = solve_near(A, -(r[which] + pull * x[which]), flat=True)
     whole = np.zeros_like(x)
     whole[which] = d
-    for step in _steps(x, whole, blocks):
+    for step in steps_along(x, whole, blocks):
         change = step[which] @ H[which]
         moved = x + step
         gain = step @ (r + 0.5 * change) + blocks.strength @ (blocks.norms(moved) - norms)
@@ -157,7 +160,7 @@ def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Arra
             return
 
 
-def _steps(x: Array, d: Array, blocks: Blocks) -> Iterator[Array]:
+def steps_along(x: Array, d: Array, blocks: Blocks) -> Iterator[Array]:
     """Yield steps along ``d``: until the first block is zero, or whole; for groups shorter ones follow.
 
     The norm of a group is no quadratic function, so a step over groups may be too long.
@@ -192,9 +195,12 @@ def _add_curvature(
             A[start:stop, start:stop] += pull[start] * (np.eye(len(part)) - np.outer(part, part) / (part @ part))
 
 
-def _solve_near(A: Array, b: Array) -> Array:
-    """Return ``A⁻¹ b``, or that of a matrix a little above A where it has no inverse."""
-    size = float(np.diag(A).max(initial=1e-300))
+def solve_near(A: Array, b: Array, *, flat: bool = False) -> Array:
+    """Return ``A⁻¹ b``, or that of a matrix a little above A where it has no inverse; zero if that is no solution.
+
+    With ``flat`` it need not be one: along directions in which A vanishes the result is long.
+    """
+    size, found = float(np.diag(A).max(initial=1e-300)), None
     for little in (0.0, 1e-12, 1e-9, 1e-6):
         try:
             factor = linalg.cho_factor(A + little * size * np.eye(len(A)) if little else A, check_finite=False)
@@ -203,7 +209,9 @@ def _solve_near(A: Array, b: Array) -> Array:
         d: Array = linalg.cho_solve(factor, b, check_finite=False)
         if np.isfinite(d).all() and np.abs(A @ d - b).max(initial=0.0) <= 1e-3 * np.abs(b).max(initial=0.0):
             return d
-    return np.zeros_like(b)
+        if found is None and little and np.isfinite(d).all():
+            found = d
+    return found if flat and found is not None else np.zeros_like(b)
 
 
 def corrected(H: Array, step: Array, change: Array) -> Array:
@@ -223,8 +231,8 @@ class SmoothObjective(Evaluates, Protocol):
     """The smooth part: a loss and perhaps a ridge."""
 
     @property
-    def longest_row(self) -> float | None:
-        """The largest squared norm of a scaled row, None where it is not known."""
+    def self_concordance(self) -> float:
+        """How far a step of norm 1 can move the activations of a row against each other; infinite if not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,12 +252,19 @@ class SparseOptimum:
 
 @dataclass(frozen=True, kw_only=True)
 class ProximalNewton:
-    """The descent. With ``exact`` every step has its own Hessian."""
+    """The descent. With ``exact`` every step has its own Hessian.
+
+    With ``tight`` it ends where the gap is near what is left, not at the first gap within the tolerance. Then residuals
+    are moved by ``curvature``: the Hessian at a point, or that of some of the rows. Without ``moves`` they never are.
+    """
 
     name: str = "proximal-newton"
     exact: bool = True
     tol: float = 1e-8
     max_iter: int = 200
+    moves: bool = True
+    tight: bool = False
+    curvature: Callable[[Array], ObjectiveValue] | None = None
 
     def minimise(
         self,
@@ -261,61 +276,157 @@ class ProximalNewton:
     ) -> SparseOptimum:
         """Return the minimum of ``objective + penalty`` as far as it was found from ``e``, with a Hessian near it."""
         value, missed, best, stalled, t = e.value + penalty.value(e.w), np.inf, np.inf, 0, 1.0
-        last = np.inf
+        last, bound, ending = np.inf, np.inf, Ending(objective=objective, penalty=penalty, curvature=self.curvature)
         for iteration in range(self.max_iter + 1):
-            allowed = self.tol * max(1.0, abs(value))
-            gap = dual_gap(e, penalty)
+            allowed, floor = self.tol * max(1.0, abs(value)), ROUNDING * abs(value)
+            gap = min(dual_gap(e, penalty), bound)
             if record is not None:
                 record(replace(e, value=value), t)
             fell = gap < 0.9 * best or value < last - 1e-9 * abs(last)
             best, stalled, last = min(gap, best), 0 if fell else stalled + 1, value
-            if gap <= allowed or iteration == self.max_iter or stalled > PATIENCE:
+            certified = gap <= allowed
+            if gap <= (floor if self.tight else allowed) or iteration == self.max_iter or stalled > PATIENCE:
                 break
             before, missed = missed, violation(penalty.blocks, e.w, e.gradient)
-            target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
-            gap = min(gap, _moved_gap(objective, penalty, e, target))  # 3
-            if gap <= allowed:
-                e, value, gap = _last_step(objective, penalty, e, target, value, gap)
-                break
-            order = 2 if self.exact or missed > SLOW * before else 1
+            if certified:  # 5
+                gap = min(gap, ending.moved_gap(e)) if self.moves else gap
+                target = model_minimum(H, e, penalty)
+                left = max(model_fall(H, e, penalty, target), floor)
+                ends = ending.reached(gap, left)
+                if self.exact:  # not where rounding alone decides
+                    ends = _is_accurate(H, target - e.w, value) and (ends or gap <= 10.0 * left)
+                if ends or ending.is_over:
+                    break
+            else:
+                target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
+                if self.moves and e.hessian is not None:
+                    gap = min(gap, _moved_gap(objective, penalty, e, e, target))  # 3
+            order = 2 if missed > SLOW * before and not certified else 1
+            order = 2 if self.exact and (e.hessian is None or gap > allowed) else order
             found = _step(objective, penalty, e, target, value, order)  # 4
             if found is None:
-                if e.hessian is not None:  # only rounding is left
+                if e.hessian is not None or certified:  # only rounding is left
                     break
                 e = objective.evaluate(e.w, 2)
                 H = e.dense_hessian
                 continue
-            new, value, t = found
-            H = corrected(H, new.w - e.w, new.gradient - e.gradient) if new.hessian is None else new.dense_hessian
+            new, reached, t = found
+            bound, value = gap - (value - reached), reached
+            if new.hessian is not None:
+                H = new.dense_hessian
+            elif e.hessian is not None:
+                ending.at = e  # a Hessian near the optimum
+            if new.hessian is None and not (self.exact and e.hessian is not None):
+                H = corrected(H, new.w - e.w, new.gradient - e.gradient)
             e = new
-        return SparseOptimum(e=e, value=value, gap=max(gap, 0.0), H=H, iterations=iteration)
+        return SparseOptimum(e=e, value=value, gap=max(gap, 0.0) + floor, H=H, iterations=iteration)
 
 
-def _moved_gap(objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveValue, target: Array) -> float:
-    """Return the gap from residuals moved along the step to ``target``; infinite where no Hessian says how."""
-    if e.hessian is None or objective.longest_row is None:
-        return np.inf
-    d, H = target - e.w, e.dense_hessian
-    blocks = penalty.blocks
+@dataclass(kw_only=True)
+class Ending:
+    """The end of a descent whose gap is small enough: it need not fall any more if it is near what is left.
+
+    ``at`` has the Hessian by which residuals are moved; ``curvature`` makes one near a point.
+    """
+
+    objective: SmoothObjective
+    penalty: SparsePenalty
+    curvature: Callable[[Array], ObjectiveValue] | None = None
+    at: ObjectiveValue | None = None
+    last: float = np.inf
+    steps: int = 0
+
+    def moved_gap(self, e: ObjectiveValue) -> float:
+        """Return the gap at ``e`` from residuals that are moved until they meet the conditions of an optimum."""
+        if e.hessian is not None:
+            self.at = e
+        elif self.curvature is not None and not self._is_near(e):
+            self.at = self.curvature(e.w)
+        if self.at is None or not self._is_near(e):
+            return np.inf
+        target = model_minimum(self.at.dense_hessian, e, self.penalty)
+        return _moved_gap(self.objective, self.penalty, e, self.at, target)
+
+    def _is_near(self, e: ObjectiveValue) -> bool:
+        if self.at is None:
+            return False
+        far = self.objective.self_concordance * float(np.linalg.norm(e.w - self.at.w))
+        return far < policy.POLICY.sparse_curvature_change
+
+    def reached(self, gap: float, left: float) -> bool:
+        """Return whether to stop at a gap, where the objective can fall by about ``left``."""
+        settings = policy.POLICY
+        before, self.last, self.steps = self.last, gap, self.steps + 1
+        slow = gap > settings.sparse_slow * before
+        return gap <= settings.sparse_tight * left or slow or self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there were as many steps as may be."""
+        return self.steps > policy.POLICY.sparse_last_steps
+
+
+def _is_accurate(H: Array, d: Array, value: float) -> bool:
+    """Return whether weights are within about 1e-9 of where the step ``d`` leads, in units of the objective."""
+    return 0.5 * float(d @ (H @ d)) <= policy.POLICY.sparse_accuracy * max(1.0, abs(value))
+
+
+def model_minimum(H: Array, e: ObjectiveValue, penalty: SparsePenalty) -> Array:
+    """Return the minimum of the model at ``e`` as exactly as rounding allows."""
+    blocks, x, r, last = penalty.blocks, e.w, e.gradient, np.inf
+    enough = ROUNDING * float(blocks.strength.max(initial=0.0))
+    for _ in range(policy.POLICY.sparse_refinements):
+        x = minimise_model(H, r, x, blocks, tol=enough, rounds=3)
+        r = e.gradient + H @ (x - e.w)
+        before, last = last, violation(blocks, x, r)
+        if last <= enough or last > 0.5 * before:
+            break
+    return x
+
+
+def model_fall(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> float:
+    """Return by how much the objective falls along the step to ``target``, to second order."""
+    d = target - e.w
+    return float(penalty.value(e.w) - penalty.value(target) - d @ (e.gradient + 0.5 * (H @ d)))
+
+
+def _moved_gap(
+    objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveValue, at: ObjectiveValue, target: Array
+) -> float:
+    """Return the gap from residuals moved along the step to ``target``; infinite where activations change too much.
+
+    The Hessian is that of all or some rows at the point ``at``. There probabilities p are within a factor c = exp(how
+    far activations are apart) of those at ``e``, q. Residuals change by ``δ_k = p_k (z_k − Σ p z)``, which costs their
+    divergence, ``½ Σ_k δ_k² / q_k`` times ``1 + u / (3 (1 − u))`` where u bounds all ``|δ_k| / q_k``: at most
+    ``½ c dᵀHd`` times that, and u is c times the change of the activations at most.
+    """
+    H = at.dense_hessian
+    d = dual_step(H, e, penalty, target)
+    far, moved = float(np.linalg.norm(e.w - at.w)), float(np.linalg.norm(d))
+    c = float(np.exp(min(objective.self_concordance * far, 1.0))) if far > 0.0 else 1.0
+    cost = c * divergence(c * objective.self_concordance * moved if moved > 0.0 else 0.0)
+    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, cost) if np.isfinite(cost) else np.inf
+
+
+def dual_step(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> Array:
+    """Return the step to ``target``, changed so that the conditions of the free coordinates hold to the last digit."""
+    d, blocks = target - e.w, penalty.blocks
     free = blocks.member[blocks.of_members(blocks.strength == 0.0)]
     free = free[penalty.ridge[free] == 0.0]
-    for _ in range(2):  # their conditions must hold to the last digit
+    for _ in range(2):
         d[free] -= np.linalg.lstsq(H[np.ix_(free, free)], (e.gradient + H @ d)[free])[0]
-    spread = float(np.sqrt(2.0 * (1.0 + objective.longest_row)) * np.linalg.norm(d))
-    if not spread < 0.5:
-        return np.inf
-    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, spread)
+    return d
 
 
-def _last_step(
-    objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveValue, target: Array, value: float, gap: float
-) -> tuple[ObjectiveValue, float, float]:
-    """Take the step that is known already: weights get all digits, and the gap falls by as much as the objective."""
-    new = objective.evaluate(target, 1)
-    reached = new.value + penalty.value(target)
-    if not reached <= value:
-        return e, value, gap
-    return new, reached, max(gap - (value - reached), 16.0 * EPS * abs(value))
+def divergence(u: float) -> float:
+    """Return by how much a divergence is above half of ``Σ_k δ_k² / q_k``, if no ``|δ_k| / q_k`` is above ``u``.
+
+    It is ``Σ_k q_k ((1 + v) log(1 + v) − v)`` with ``v = δ_k / q_k``: ``v² / 2 − v³ / 6 + v⁴ / 12 − …``.
+
+    >>> divergence(0.0), round(divergence(0.25), 3), divergence(0.5)
+    (1.0, 1.111, inf)
+    """
+    return 1.0 + u / (3.0 * (1.0 - u)) if u < 0.5 else np.inf
 
 
 def _step(

@@ -165,7 +165,7 @@ class ColumnsProblem(ctypes.Structure):
         *((name, _P) for name in ("data", "indices", "indptr", "h", "v")),
         *((name, _D) for name in ("total", "shift", "tol")),
         *((name, _P) for name in ("mean", "diagonal", "ridge", "penalty", "x", "active")),
-        ("done", _I),
+        *((name, _I if name == "done" else _P) for name in ("done", "which")),
     )
 
 
@@ -178,6 +178,16 @@ class ClassesProblem(ctypes.Structure):
         *((name, _P) for name in ("ridge", "penalty", "x", "b", "active")),
         ("tol", _D),
         ("done", _I),
+    )
+
+
+class ProductsProblem(ctypes.Structure):
+    """``products_problem`` of columns.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("count", "first", "stride")),
+        ("total", _D),
+        *((name, _P) for name in ("data", "indices", "indptr", "starts", "lengths", "entries", "h", "mean", "G")),
     )
 
 
@@ -213,6 +223,8 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "count": (_I, _P, _I, _I, _P),
     "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
+    "logistic": (_P, _I, _P, _P, _P, _P, ctypes.POINTER(_D)),
+    "logistic_conjugate": (_P, _I, _P, _D, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
     "centred_moments": (ctypes.POINTER(MomentsProblem), ctypes.c_int, _D),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
@@ -220,6 +232,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "columns": (ctypes.POINTER(ColumnsProblem), ctypes.c_int),
     "classes": (ctypes.POINTER(ClassesProblem),),
     "class_norms": (ctypes.POINTER(ClassesProblem), _P),
+    "products": (ctypes.POINTER(ProductsProblem), ctypes.c_int),
     "quadratic": (ctypes.POINTER(QuadraticProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }

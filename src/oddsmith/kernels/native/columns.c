@@ -20,6 +20,7 @@ typedef struct {
     double *x;
     int8_t *active;
     int64_t done;
+    const int64_t *which; /* the columns of DOTS, all if it is NULL */
 } columns_problem;
 
 #define COLUMN(q, j) ((q)->indices ? (q)->indptr[j] : (j) * (q)->n)
@@ -135,7 +136,7 @@ EXPORT int NAME(columns)(columns_problem *q, int task) {
             q->diagonal[j] = (centred > 1e-12 * second ? centred : 0.0) + q->ridge[j];
         }
     } else if (task == DOTS) {
-        for (int64_t j = 0; j < q->count; j++) q->mean[j] = column_dot(q, j, q->v);
+        for (int64_t j = 0; j < q->count; j++) q->mean[j] = column_dot(q, q->which ? q->which[j] : j, q->v);
     } else if (task == ACTIVATIONS) {
         for (int64_t j = 0; j < q->count; j++)
             if (q->x[j] != 0.0) column_add(q, j, q->x[j], NULL, q->v);
@@ -356,5 +357,55 @@ EXPORT int NAME(class_norms)(const classes_problem *q, double *norms) {
                 most = fabs(sums[k]);
         norms[j] = q->grouped ? sqrt(most) : most;
     }
+    return 0;
+}
+
+/* An entry of a row: the value of the column at a place. */
+typedef struct {
+    int32_t place;
+    float value;
+} row_entry;
+
+/* Products of sparse columns under the curvatures h, less their means: G_jk = sum of h (x_j - mean_j) (x_k - mean_k), k <= j,
+   in the rows of G from the first on. Row i of the columns is entries[starts[i]], ...: lengths[i] of them so far. */
+typedef struct {
+    int64_t count, first, stride; /* rows of G are `stride` numbers apart */
+    double total; /* the sum of h */
+    const double *data;
+    const int32_t *indices;
+    const int64_t *indptr, *starts;
+    int32_t *lengths;
+    row_entry *entries;
+    const double *h, *mean;
+    float *G;
+} products_problem;
+
+enum { ENTER, MULTIPLY };
+
+/* ENTER: the columns from the first on become entries of the rows. MULTIPLY: the products. */
+EXPORT int NAME(products)(const products_problem *q, int task) {
+    double *sums = task == MULTIPLY ? malloc((size_t)(q->count + 1) * sizeof(double)) : NULL;
+    if (task == MULTIPLY && !sums) return 1;
+    for (int64_t j = q->first; j < q->count; j++) {
+        if (task == ENTER) {
+            for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
+                const int64_t i = q->indices[t];
+                q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->data[t]};
+            }
+            continue;
+        }
+        for (int64_t k = 0; k <= j; k++) sums[k] = 0.0;
+        for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
+            const int64_t i = q->indices[t];
+            const double weight = q->h[i] * q->data[t];
+            const row_entry *e = q->entries + q->starts[i];
+            for (; e->place < j; e++) sums[e->place] += weight * (double)e->value;
+            sums[j] += weight * (double)e->value;
+        }
+        const double shift = q->total * q->mean[j];
+        float *row = q->G + j * q->stride;
+        for (int64_t k = 0; k <= j; k++) row[k] = (float)(sums[k] - shift * q->mean[k]);
+    }
+    free(sums);
     return 0;
 }

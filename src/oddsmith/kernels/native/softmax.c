@@ -34,6 +34,44 @@ EXPORT int NAME(softmax)(double *A, int64_t n, int64_t C, const int32_t *t, cons
     return 0;
 }
 
+/* Two classes at activations a: residuals r and curvatures h of n rows of weights s; `sign` is 1 or -1. */
+EXPORT int NAME(logistic)(
+    const double *a, int64_t n, const double *sign, const double *s, double *r, double *h, double *value
+) {
+    const int64_t whole = n / LANES_double * LANES_double;
+    double tail[5][LANES_double] = {{0}};
+    *value = logistic_losses(a, sign, s, whole, r, h);
+    for (int64_t i = whole; i < n; i++)
+        tail[0][i - whole] = a[i], tail[1][i - whole] = sign[i], tail[2][i - whole] = s[i];
+    *value += logistic_losses(tail[0], tail[1], tail[2], LANES_double, tail[3], tail[4]);
+    for (int64_t i = whole; i < n; i++) r[i] = tail[3][i - whole], h[i] = tail[4][i - whole];
+    return 0;
+}
+
+INLINE vector_double times_log(vector_double c) { /* 0 at 0 */
+    return -c * log_above_one(1.0 / select_double(c > 1e-300, c, splat_double(1e-300)));
+}
+
+/* The sum of s (c log c + (1 - c) log(1 - c)), c = shrink |theta| / s <= 1: the conjugate of the loss of two classes. */
+EXPORT int NAME(logistic_conjugate)(const double *theta, int64_t n, const double *s, double shrink, double *value) {
+    vector_double total = {0};
+    for (int64_t i = 0; i < n; i += LANES_double) {
+        double tail[2][LANES_double];
+        const double *u = theta + i, *weight = s + i;
+        if (i + LANES_double > n) {
+            for (int64_t k = 0; k < LANES_double; k++)
+                tail[0][k] = i + k < n ? theta[i + k] : 0.0, tail[1][k] = i + k < n ? s[i + k] : 1.0;
+            u = tail[0], weight = tail[1];
+        }
+        const vector_double own = AT(weight), size = select_double(AT(u) < 0.0, -AT(u), AT(u));
+        vector_double c = shrink * size / own;
+        c = select_double(c > 1.0, splat_double(1.0), c);
+        total += own * (times_log(c) + times_log(1.0 - c));
+    }
+    *value = sum_double(total);
+    return 0;
+}
+
 /* out = exp(x) for x <= 0 (which = 0), log(1 + x) for x in [0, 1] (1), log(x) for x >= 1 (2); n is a multiple of 8. */
 EXPORT int NAME(function)(int which, const double *x, int64_t n, double *out) {
     for (int64_t i = 0; i < n; i += LANES_double) {

@@ -1,0 +1,188 @@
+"""Columns of which products ``Σ_n h_n x_nj x_nk`` are formed, and of which more are taken in: dense or sparse ones."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.engines.memory import parallel_map
+from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.kernels.native import ProductsProblem, addresses, kernels
+from oddsmith.numerics import Array
+
+PANELS, CENTRED_AT_ONCE = 8, 64  # Parts of the products, and columns that are centred at a time, for threads.
+SUMMED_AT_ONCE = 256  # The same for sums over columns.
+ENTER, MULTIPLY = range(2)  # Tasks of the kernel.
+ROOM = 2**23  # Numbers in columns for which there is room at first.
+
+Single = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
+
+
+class ProductColumns(Protocol):
+    """Some columns of a matrix, in the order in which they were added."""
+
+    @property
+    def columns(self) -> MatrixColumns:
+        """The columns, without a copy."""
+
+    def add(self, new: Places) -> None:
+        """Take in further columns of the matrix."""
+
+    def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
+        """Write the products of the columns, less their ``mean``, from the ``first`` on with all into G."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedColumns(MatrixColumns):
+    """Dense columns whose sums are formed in parts: the same on any number of threads."""
+
+    threads: int
+
+    def _parts(self) -> list[slice]:
+        return [slice(j, min(j + SUMMED_AT_ONCE, self.count)) for j in range(0, self.count, SUMMED_AT_ONCE)]
+
+    def dots(self, u: Array) -> Array:
+        rows = self.data.reshape(self.count, self.n)
+        return np.concatenate([*parallel_map(lambda part: rows[part] @ u, self._parts(), self.threads), np.zeros(0)])
+
+    def activations(self, x: Array) -> Array:
+        rows = self.data.reshape(self.count, self.n)
+        total = np.zeros(self.n)
+        for part in parallel_map(lambda part: x[part] @ rows[part], self._parts(), self.threads):
+            total += part
+        return total
+
+
+@dataclass(kw_only=True)
+class DenseProductColumns:
+    """Dense columns with room for more: ``packed`` as they are, ``scaled`` less their mean and times √h."""
+
+    X: npt.NDArray[np.float64]
+    threads: int
+    count: int = 0
+    packed: Array = field(init=False)
+    scaled: Single = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.packed = np.empty((0, len(self.X)))
+        self.scaled = self.packed.astype(np.float32)
+
+    @property
+    def columns(self) -> PackedColumns:
+        """The columns, without a copy."""
+        data = self.packed[: self.count].reshape(-1)
+        return PackedColumns(n=len(self.X), count=self.count, data=data, threads=self.threads)
+
+    def add(self, new: Places) -> None:
+        """Take in further columns of the matrix."""
+        k, m = self.count, self.count + len(new)
+        if m > len(self.packed):
+            room = min(max(ROOM // len(self.X), 2 * m), self.X.shape[1])
+            packed = np.empty((room, len(self.X)))
+            scaled = np.empty(packed.shape, dtype=np.float32)
+            packed[:k], scaled[:k] = self.packed[:k], self.scaled[:k]
+            self.packed, self.scaled = packed, scaled
+        for place, column in enumerate(new, start=k):
+            self.packed[place] = self.X[:, column]
+        self.count = m
+
+    def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
+        """Write the products of the columns from the ``first`` on with all into G, in panels.
+
+        They are the same on any number of threads.
+        """
+        m, B, root = self.count, self.scaled, np.sqrt(h)
+        areas = np.linspace(first * first, m * m, 1 + min(max((m - first) // CENTRED_AT_ONCE, 1), PANELS))
+        panels = list(pairwise(np.round(np.sqrt(areas)).astype(int).tolist()))
+
+        def centre(j: int) -> None:
+            some = slice(j, min(j + CENTRED_AT_ONCE, m))
+            np.multiply(self.packed[some] - mean[some, None], root, out=B[some], casting="same_kind")
+
+        def multiply(ends: tuple[int, int]) -> None:
+            start, stop = ends
+            np.matmul(B[start:stop], B[:stop].T, out=G[start:stop, :stop])
+            G[:start, start:stop] = G[start:stop, :start].T
+
+        deque(parallel_map(centre, range(first, m, CENTRED_AT_ONCE), self.threads), maxlen=0)
+        deque(parallel_map(multiply, panels, self.threads), maxlen=0)
+
+
+@dataclass(kw_only=True)
+class SparseProductColumns:
+    """Columns of a sparse matrix, and for the kernel also by rows: ``entries``, with room for whole rows.
+
+    ``starts`` is where the entries of each row begin, given by `row_starts`.
+    """
+
+    X: sparse.csc_array
+    starts: npt.NDArray[np.int64]
+    indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    indices: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    data: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.lengths = np.zeros(self.X.shape[0], dtype=np.int32)
+        self.entries = np.empty(2 * self.X.nnz, dtype=np.int32)  # a place and a value in single precision each
+
+    @property
+    def columns(self) -> MatrixColumns:
+        """The columns, without a copy."""
+        count = len(self.indptr) - 1
+        return MatrixColumns(n=self.X.shape[0], count=count, data=self.data, indices=self.indices, indptr=self.indptr)
+
+    def add(self, new: Places) -> None:
+        """Take in further columns of the matrix."""
+        used, starts = int(self.indptr[-1]), self.X.indptr[new].astype(np.int64)
+        lengths = self.X.indptr[new + 1] - starts
+        ends = used + np.cumsum(lengths)
+        total = int(ends[-1])
+        if total > len(self.data):
+            data, indices = np.empty(2 * total), np.empty(2 * total, dtype=np.int32)
+            data[:used], indices[:used] = self.data[:used], self.indices[:used]
+            self.data, self.indices = data, indices
+        taken = np.arange(used, total) + np.repeat(starts + lengths - ends, lengths)
+        self.data[used:total], self.indices[used:total] = self.X.data[taken], self.X.indices[taken]
+        first, self.indptr = len(self.indptr) - 1, np.concatenate([self.indptr, ends])
+        native = kernels()
+        if native is not None:
+            native("products", ctypes.byref(self._problem(first)), ENTER)
+
+    def _problem(self, first: int, **more: Any) -> ProductsProblem:
+        own = addresses(data=self.data, indices=self.indices, indptr=self.indptr)
+        own |= addresses(starts=self.starts, lengths=self.lengths, entries=self.entries)
+        return ProductsProblem(count=len(self.indptr) - 1, first=first, **own, **more)
+
+    def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
+        """Write the products of the columns, less their ``mean``, from the ``first`` on with all into G."""
+        m, native = len(self.indptr) - 1, kernels()
+        if native is None:
+            X = sparse.csc_array(self.columns.matrix())
+            some = X[:, first:].multiply(h[:, None]).T @ X
+            G[first:m, :m] = some.toarray() - h.sum() * np.outer(mean[first:], mean)
+        else:
+            how = {"stride": G.strides[0] // G.itemsize, "total": float(h.sum()), **addresses(h=h, mean=mean, G=G)}
+            native("products", ctypes.byref(self._problem(first, **how)), MULTIPLY)
+        for start in range(first, m, CENTRED_AT_ONCE):
+            stop = min(start + CENTRED_AT_ONCE, m)
+            G[:start, start:stop] = G[start:stop, :start].T
+            own = G[start:stop, start:stop]
+            own[...] = np.tril(own) + np.tril(own, -1).T
+
+
+def row_starts(X: sparse.csc_array) -> npt.NDArray[np.int64]:
+    """Return where the entries of each row begin, if those of one row follow those of another.
+
+    >>> row_starts(sparse.csc_array(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]]))).tolist()
+    [0, 2, 2]
+    """
+    lengths = np.bincount(X.indices, minlength=X.shape[0])
+    return np.cumsum(lengths) - lengths

@@ -1,0 +1,229 @@
+"""Descent by columns for two classes: on the products of the columns where that is faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.cached_property import cached_property
+from oddsmith.engines.memory import available_cores
+from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.dual_correction import DualCorrection
+from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
+from oddsmith.likelihood.known_products import KnownProducts
+from oddsmith.likelihood.product_columns import (
+    DenseProductColumns,
+    ProductColumns,
+    SparseProductColumns,
+    row_starts,
+)
+from oddsmith.numerics import Array
+from oddsmith.solvers.proximal_newton import ROUNDING
+
+SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
+MOST_PRODUCTS = 3000  # Columns up to which their products are formed.
+MOST_ENTERED, PRODUCTS_PER_ENTRY = 2**25, 8
+"""Entries of a sparse matrix up to which products are formed, and products for each entry of the columns."""
+SETTLED = 1e-4  # The relative gap from which on a second step takes the columns that are not zero as known.
+ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions of an optimum.
+MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
+DRIFT, LATE_DRIFT = 0.3, 0.05
+"""How far curvatures may be from those of the products, relative to them; the second from the third step on."""
+FLAT = 1e-12  # The least curvature of a row, against that of one half.
+LOOKS, MOST_COPIED = 4, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
+EXACT = 8  # Looks at all columns after which the activations are summed anew.
+
+
+@dataclass(kw_only=True)
+class TwoClassDescent(ColumnDescent):
+    """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time.
+
+    ``gram`` is the model over the working set, where its columns are not too many; ``low`` are all dense columns in
+    single precision, made once they have been looked at several times; ``known`` are products of sparse ones.
+    """
+
+    SHARES: ClassVar[tuple[float, ...]] = (0.5, 0.78)
+
+    gram: GramModel | None = None
+    low: LowPrecisionColumns | None = None
+    known: KnownProducts | None = None
+    starts: npt.NDArray[np.int64] | None = None
+    looks: int = 0
+
+    @property
+    def threaded(self) -> bool:
+        return isinstance(self.X, np.ndarray)
+
+    @property
+    def extrapolates(self) -> bool:
+        return self.threaded or (len(self.passed) > 1 and not self.rough)
+
+    def copy(self) -> Self:
+        return replace(super().copy(), gram=None, known=self.known and self.known.emptied())
+
+    @staticmethod
+    def arranged(offset: Array) -> Array:
+        return np.ascontiguousarray(offset[:, 0])
+
+    @cached_property
+    def sign(self) -> Array:
+        """1 for the second class, −1 for the first."""
+        return np.where(self.t == 1, 1.0, -1.0)
+
+    def losses(self, a: Array) -> tuple[float, Array]:
+        value, r, _ = logistic_losses(a, self.sign, self.s)
+        return value, r
+
+    def sizes(self, g: Array) -> Array:
+        return np.abs(g)
+
+    def norms(self, w: Array) -> Array:
+        return np.abs(w)
+
+    def entropy(self, theta: Array, shrink: float) -> float:
+        return logistic_conjugate(theta, self.s, shrink)
+
+    def feasible(self, theta: Array) -> Array:
+        wrong = np.clip(-self.sign * theta, 0.0, self.s)
+        if self.intercept:  # the class with more is shrunk until both have as much
+            both, difference = float(wrong.sum()), float(self.sign @ wrong)
+            total = 0.5 * np.maximum([both - difference, both + difference], 0.0)
+            shares = np.divide(total.min(), total, out=np.zeros(2), where=total > 0.0)
+            wrong *= 0.5 * (shares.sum() + self.sign * (shares[1] - shares[0]))
+        return -self.sign * wrong
+
+    def _residuals(self, at: ColumnPoint) -> tuple[Array, Array]:
+        """Return the residuals of the rows at a point, and their curvatures."""
+        _, r, h = logistic_losses(at.a, self.sign, self.s)
+        return r, np.maximum(h, FLAT * self.s)
+
+    def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        assert self.columns is not None
+        if self.gram is not None:
+            return self._step_on_products(self.gram, at, penalty, precision)
+        columns, some = self.columns, penalty[self.chosen]
+        r, h = self._residuals(at)
+        model = columns.model(h, self.ridge[self.chosen], centred=self.intercept)
+        shift = -float(r.sum()) / model.total if self.intercept else 0.0
+        before = at.weights_of(self.chosen)
+        x, v = before.copy(), r.copy()
+        gain = typical_gain(precision, some, model.diagonal)
+        shift, _ = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
+        change = columns.activations(x - before) + shift
+        return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
+
+    def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        assert self.columns is not None
+        r, h = self._residuals(at)
+        some, x = penalty[self.chosen], at.weights_of(self.chosen)
+        if self.gram is not None and self.gram.h is not None:
+            shift = -float(r.sum()) / self.gram.total if self.intercept else 0.0
+            return self.gram.corrected(x, r + self.gram.h * shift, some, precision)[2]
+        model, total = self.columns.model(h, self.ridge[self.chosen], centred=self.intercept), float(h.sum())
+
+        def curved(z: Array) -> Array:
+            return h[:, None] * (z - (h @ z) / total if self.intercept else z)
+
+        correction = DualCorrection(
+            columns=self.columns,
+            penalty=some[:, None],
+            ridge=model.ridge[:, None],
+            diagonal=np.where(model.diagonal > 0.0, model.diagonal, 1.0)[:, None],
+            curved=curved,
+        )
+        return correction.apply(r + self._balancing(r, h), x, precision)
+
+    def _balancing(self, r: Array, h: Array) -> Array:
+        """Return the change of the residuals that makes their sum zero, with an intercept."""
+        return -h * (float(r.sum()) / float(h.sum())) if self.intercept else np.zeros_like(r)
+
+    def choose(self, columns: npt.NDArray[np.intp]) -> None:
+        if not self._products_pay(columns):
+            self.gram = None
+            super().choose(columns)
+            return
+        if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
+            self.gram = GramModel(store=self._product_columns(), all_ridge=self.ridge, centred=self.intercept)
+        self.gram.add(columns)
+        self.chosen, self.columns = self.gram.chosen, self.gram.columns
+
+    def _products_pay(self, columns: npt.NDArray[np.intp]) -> bool:
+        """Whether descent on the products of the columns is faster than on the columns."""
+        if len(columns) > MOST_PRODUCTS:
+            return False
+        if isinstance(self.X, np.ndarray):
+            return True
+        entries = int((self.X.indptr[columns + 1] - self.X.indptr[columns]).sum())
+        return not self.rough and self.X.nnz <= MOST_ENTERED and len(columns) ** 2 <= PRODUCTS_PER_ENTRY * entries
+
+    def _product_columns(self) -> ProductColumns:
+        if isinstance(self.X, np.ndarray):
+            return DenseProductColumns(X=self.X, threads=self.threads or available_cores())
+        if self.starts is None:
+            self.starts = row_starts(self.X)
+        return SparseProductColumns(X=self.X, starts=self.starts)
+
+    def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
+        assert self.columns is not None
+        if self.gram is not None and self.looks % EXACT == 0:  # what rounding has added along the path must not count
+            at.a = self.offset + at.b + self.columns.activations(at.x)
+            at.loss = self.losses(at.a)[0]
+            at.value = at.loss + self.penalty(at.x, penalty)
+        self.looks += 1
+        if not isinstance(self.X, np.ndarray) and self.plain:
+            self.known = self.known or KnownProducts.of(self.all_columns)
+            at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
+            at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
+            return
+        few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
+        if few or self.looks < LOOKS or self.ridge.any():
+            super()._look_at_all(at, penalty)
+            return
+        assert isinstance(self.X, np.ndarray)
+        if self.low is None:
+            self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
+        at.sizes, error = self.low.sizes(at.theta)
+        doubtful = ~(at.sizes + error <= penalty)
+        doubtful[self.chosen] = False
+        at.sizes[self.chosen] = np.abs(at.products)
+        at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
+        at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
+
+    def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        """Return the point after a step by the products of the columns, perhaps under curvatures of another point.
+
+        Residuals follow the step under the model's curvatures. The conditions of an optimum are met by them over the
+        columns that are not zero once the model is solved there, whatever its curvatures: so the gap is of the second
+        order in the step.
+        """
+        assert self.columns is not None
+        columns, some, ridge = self.columns, penalty[self.chosen], self.ridge[self.chosen]
+        r, h = self._residuals(at)
+        if gram.drift(h) > (DRIFT if at.steps < 2 else LATE_DRIFT):
+            gram.move_to(h)
+        assert gram.h is not None
+        before, total = at.weights_of(self.chosen), float(r.sum())
+        shift = -total / gram.total if self.intercept else 0.0
+        x, change, theta = before, np.zeros_like(r), r + gram.h * shift
+        value, best = at.loss + self.penalty(before, penalty), None
+        if not (at.steps == 1 and at.gap <= SETTLED * max(1.0, abs(value))):
+            exact = precision if at.steps else max(precision, ROUGH_PRECISION)
+            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, exact)
+            change = columns.activations(x - before)
+            step = shift - float(gram.mean @ (x - before))
+            theta = r + gram.h * (change + step)
+            loss, found = self.losses(at.a + change + step)
+            if (reached := loss + self.penalty(x, penalty)) < value:  # residuals there, not those of the model
+                value, best = reached, (x, change + step, step)
+                more = -float(found.sum()) / gram.total if self.intercept else 0.0
+                shift, theta = shift + more, found + gram.h * more
+        x, moved, theta = gram.corrected(x, theta, some, precision)
+        step = shift - float(gram.mean @ (x - before))
+        change = change + moved + step
+        if best is not None and self.losses(at.a + change)[0] + self.penalty(x, penalty) > value:
+            x, change, step = best
+        return self.stepped(at, x, np.asarray(step), change, theta, penalty)
