@@ -202,9 +202,11 @@ def test_products_in_single_precision_are_within_their_error(spread):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 50)) * 10.0 ** rng.uniform(-spread, spread, (300, 50)) + 100.0
     u = rng.normal(size=300)
-    sizes, error = LowPrecisionColumns.of(X, threads=2).sizes(u)
-    exact = np.abs(X.T.astype(np.longdouble) @ u)
-    assert (np.abs(sizes - exact) <= error).all()
+    columns = LowPrecisionColumns.of(X, threads=2)
+    found, error, some = columns.some_dots(u, np.arange(50)), columns.error(u), np.array([7, 3, 40])
+    exact = X.T.astype(np.longdouble) @ u
+    assert (np.abs(found - exact) <= error).all()
+    assert (np.abs(columns.some_dots(u, some) - exact[some]) <= error[some]).all()
     assert (error <= 1e-3 * np.linalg.norm(X, axis=0) * np.linalg.norm(u)).all()
 
 
@@ -247,7 +249,7 @@ def test_products_are_known_without_reading_all_columns(monkeypatch):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(60, 400)) * (rng.random((60, 400)) < 0.2)
     X[:, :20] *= 10.0
-    known = KnownProducts.of(MatrixColumns.of(sparse.csc_array(X)))
+    known = KnownProducts.of(MatrixColumns.of(sparse.csc_array(X)), 60)
     read, limit, chosen = [], np.full(400, 15.0), np.array([5, 2])
     dots = MatrixColumns.some_dots
     monkeypatch.setattr(MatrixColumns, "some_dots", lambda *given: (read.append(len(given[2])), dots(*given))[1])

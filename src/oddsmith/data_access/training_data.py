@@ -89,7 +89,7 @@ def read_data(
     return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))
 
 
-def _given_columns(X: Any, rows: Any) -> tuple[Any, Any] | None:
+def _given_columns(X: Any, rows: inputs.ArrayOrCSR | SplitRows) -> tuple[Any, Any] | None:
     """Return the rows with the matrix that they were made from, if it has their numbers by columns."""
     same = sparse.issparse(X) and X.format == "csc" and X.dtype == rows.dtype and X.has_canonical_format
     return (rows, X) if same else None

@@ -32,7 +32,7 @@ SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved 
 SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
 CHANGED = 0.1  # The share of the support that may differ from the one that was factored.
-STRIPES = 16  # Parts of all columns, for threads.
+STRIPES, TAKEN_AT_ONCE = 16, 128  # Parts of all columns, for threads, and columns in a part of those that are read.
 LEAST_ROOM, MOST_ROOM = 512, 4096  # Columns for whose products there is room at first, and ahead at most.
 
 
@@ -180,9 +180,9 @@ class LowPrecisionColumns:
     """All columns in single precision, one in each row, and their Euclidean norms.
 
     >>> columns = LowPrecisionColumns.of(np.array([[3.0], [4.0]]), threads=1)
-    >>> sizes, error = columns.sizes(np.array([1.0, -1.0]))
-    >>> sizes.tolist(), bool(0.0 < error[0] < 1e-5)
-    ([1.0], True)
+    >>> u = np.array([1.0, -1.0])
+    >>> columns.some_dots(u, np.array([0])).tolist(), bool(0.0 < columns.error(u)[0] < 1e-5)
+    ([-1.0], True)
     """
 
     rows: Single
@@ -201,19 +201,36 @@ class LowPrecisionColumns:
         deque(parallel_map(copy, _stripes(len(rows)), threads), maxlen=0)
         return cls(rows=rows, norms=norms, threads=threads)
 
-    def sizes(self, u: Array) -> tuple[Array, Array]:
-        """Return the size of the product of each column with ``u``, and how far rounding can have moved it.
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of entries of each column."""
+        return np.full(len(self.rows), self.rows.shape[1])
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding can move a product, relative to the norms of a column and of what it is multiplied by.
 
         A sum of n products has an error of at most n + 2 roundings times the sum of their sizes, in whatever order.
         """
-        low, n = u.astype(np.float32), len(u)
-        parts = parallel_map(lambda part: self.rows[part] @ low, _stripes(len(self.rows)), self.threads)
-        error = 1.01 * (n + 2) * 2.0**-24 * float(np.sqrt(u @ u)) * self.norms + n * 1e-37
-        return np.abs(np.concatenate(list(parts)), dtype=np.float64), error
+        return float(1.01 * (self.rows.shape[1] + 2) * 2.0**-24)
+
+    def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
+        """Return the products of the columns ``which`` with ``u``."""
+        low, whole = u.astype(np.float32), len(which) == len(self.rows)
+
+        def multiply(part: slice) -> Single:
+            return (self.rows[part] if whole else self.rows[which[part]]) @ low
+
+        parts = parallel_map(multiply, _stripes(len(which), len(which) // TAKEN_AT_ONCE + 1), self.threads)
+        return np.asarray(np.concatenate(list(parts)), dtype=np.float64)
+
+    def error(self, u: Array) -> Array:
+        """Return how far rounding can have moved the product of each column with ``u``."""
+        return self.rounding * float(np.sqrt(u @ u)) * self.norms + len(u) * 1e-37
 
 
-def _stripes(count: int) -> list[slice]:
-    return [slice(count * i // STRIPES, count * (i + 1) // STRIPES) for i in range(STRIPES)]
+def _stripes(count: int, parts: int = STRIPES) -> list[slice]:
+    return [slice(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
 
 
 @dataclass(frozen=True)

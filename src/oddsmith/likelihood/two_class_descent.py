@@ -34,7 +34,7 @@ MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as m
 DRIFT, LATE_DRIFT = 0.3, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
-LOOKS, MOST_COPIED = 4, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
+LOOKS, MOST_COPIED = 2, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
 EXACT = 8  # Looks at all columns after which the activations are summed anew.
 
 
@@ -43,7 +43,7 @@ class TwoClassDescent(ColumnDescent):
     """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time.
 
     ``gram`` is the model over the working set, where its columns are not too many; ``low`` are all dense columns in
-    single precision, made once they have been looked at several times; ``known`` are products of sparse ones.
+    single precision, made once they have been looked at several times; ``known`` are products with all columns.
     """
 
     SHARES: ClassVar[tuple[float, ...]] = (0.5, 0.78)
@@ -175,7 +175,7 @@ class TwoClassDescent(ColumnDescent):
             at.value = at.loss + self.penalty(at.x, penalty)
         self.looks += 1
         if not isinstance(self.X, np.ndarray) and self.plain:
-            self.known = self.known or KnownProducts.of(self.all_columns)
+            self.known = self.known or KnownProducts.of(self.all_columns, len(self.s))
             at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
             at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
             return
@@ -184,12 +184,12 @@ class TwoClassDescent(ColumnDescent):
             super()._look_at_all(at, penalty)
             return
         assert isinstance(self.X, np.ndarray)
-        if self.low is None:
+        if self.low is None or self.known is None:
             self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
-        at.sizes, error = self.low.sizes(at.theta)
-        doubtful = ~(at.sizes + error <= penalty)
+            self.known = KnownProducts.of(self.low, len(self.s))
+        at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
+        doubtful = ~(at.sizes + self.low.error(at.theta) <= penalty)
         doubtful[self.chosen] = False
-        at.sizes[self.chosen] = np.abs(at.products)
         at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
         at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
 
