@@ -16,6 +16,7 @@ import pytest
 from scipy import sparse
 from tests.likelihoods import problem
 from tests.policies import set_policy
+from tests.solvers import dual_thresholds as dual
 from tests.solvers.test_plan_thresholds import COSTS, EDGES, MACHINE, SIZES
 from tests.solvers.test_traces import EXPECTED
 from tests.solvers.traces import FITS
@@ -469,6 +470,18 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "narrow_change": (change_looked_up, {0.19: False, 0.21: True}),
     "sparse_products": (lambda n: scales_together(int(n)), {2999: False, 3001: True}),
     "sparse_stride": (lambda n: first_places(int(n)), {20: [0, 7, 15, 19]}),
+    "sparse_tight": (lambda gap: dual.corrects(2000, gap), {4.9: False, 5.1: True}),
+    "sparse_slow": (lambda gap: dual.stops(gap, last=1.0), {0.29: False, 0.31: True}),
+    "sparse_last_steps": (lambda _: dual.last_steps(), {0: 4}),
+    "sparse_refinements": (lambda _: dual.refinements(), {0: 10}),
+    "sparse_accuracy": (dual.is_accurate, {0.98e-18: True, 1.1e-18: False}),
+    "sparse_curvature_change": (dual.is_near, {0.69: True, 0.71: False}),
+    "dual_always": (dual.corrects, {1000: True, 1001: False}),
+    "dual_corrections": (lambda n: dual.corrections(int(n)), {9: (4, True)}),
+    "dual_weights": (lambda n: dual.corrections(int(n))[1], {600: True, 601: False}),
+    "dual_products": (lambda n: dual.corrections(int(n), formed=False), {700: (804, False)}),
+    "dual_rows_per_weight": (lambda n: dual.curvature_rows(int(n)), {400: 100, 100_000: 1000}),
+    "dual_row_passes": (lambda n: dual.curvature_rows(int(n)), {1000: 200}),
 }
 
 
