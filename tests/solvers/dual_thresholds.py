@@ -22,7 +22,10 @@ def corrects(columns: float, gap: float = 2.0) -> bool:
     """Whether residuals of a thousand rows are corrected at a gap where the objective is 1 from its optimum."""
     called: list[bool] = []
     stub: Any = SimpleNamespace(
-        columns=MatrixColumns.of(np.zeros((1000, 1))), chosen=np.arange(int(columns)), _divergence=lambda at: 1.0
+        columns=MatrixColumns.of(np.zeros((1000, 1))),
+        chosen=np.arange(int(columns)),
+        _divergence=lambda at: 1.0,
+        frugal=False,
     )
     stub.corrected = lambda at, penalty, precision: called.append(True) or at.theta
     stub.feasible, stub.sizes, stub.gap = lambda theta: theta, np.abs, lambda *given: gap

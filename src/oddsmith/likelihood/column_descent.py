@@ -87,7 +87,8 @@ class ColumnDescent(ABC):
     """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
 
     ``chosen`` are the columns of the working set, ``columns`` a copy of these. ``passed`` are the optima before the
-    last, with their scales. ``rough`` is whether the solution is but the start of another. ``SHARES`` are where
+    last, with their scales. ``rough`` is whether the solution is but the start of another, ``frugal`` whether residuals
+    are corrected only where that takes a millisecond. ``SHARES`` are where
     stretches of a path end that take about equal times: later points have more columns.
     """
 
@@ -103,6 +104,7 @@ class ColumnDescent(ABC):
     threads: int | None = None
     grouped: bool = False
     tight: bool = True
+    frugal: bool = False
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     columns: MatrixColumns | None = None
     passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
@@ -231,13 +233,15 @@ class ColumnDescent(ABC):
     def _tightened(self, at: ColumnPoint, penalty: Array) -> float:
         """Correct the residuals of a point, in place, where what they miss of the conditions is most of the gap.
 
-        Return about how far the objective is from its optimum.
+        Return about how far the objective is from its optimum, or infinity where that is not asked for.
         """
         assert self.columns is not None
         settings, floor = policy.POLICY, ROUNDING * abs(at.value)
         left = max(self._divergence(at), floor)
-        cheap = len(at.theta) * len(self.chosen) <= settings.dual_always and at.gap > settings.sparse_tight * floor
-        if cheap or at.gap - left > settings.sparse_tight * left:
+        cheap = at.theta.size * len(self.chosen) <= settings.dual_always
+        if self.frugal and not cheap:
+            return np.inf
+        if (cheap and at.gap > settings.sparse_tight * floor) or at.gap - left > settings.sparse_tight * left:
             precision = max(left / max(at.value - at.loss, left), EPS)
             new = replace(at, theta=self.feasible(self.corrected(at, penalty, precision)))
             g = new.products = self.columns.dots(new.theta)

@@ -107,6 +107,7 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     if stated.last is not e:
         stated.start_columns(e.w)
     before = min(smallest, float(scales[0]))
+    stated.column_descent().frugal = stated.problem.K > 2  # a correction takes as long as a step
     if stated.column_descent().threaded:
         points = _stretch(stated, scales, before, tol)
     else:
