@@ -16,6 +16,7 @@ from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide, advance_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
+from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import SparseOptimum
 
@@ -76,6 +77,8 @@ def solve_path(
         return _by_columns(stated, e, scales, smallest, tol)
     batch, optima = None, _one_by_one(stated, e, scales.tolist(), smallest, tol)
     if advance_together(stated):
+        numbers = stated.objective.n_rows * float(stated.objective.size)
+        stated.tight = tight and numbers <= policy.POLICY.dual_always  # more passes that are short
         batch = PathBatch.begun(stated, scales.tolist(), e, guide, tol)
         optima = iter(batch.solve(tol))
     found, weights = [], []
