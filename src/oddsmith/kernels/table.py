@@ -376,8 +376,7 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
     blocks: Any = {pair: room.result() for pair, room in zip(pairs, rooms, strict=True)}
     if C == 1 or not blocks:
         return total, G[:, :-1], blocks.get((0, 0)), longest
-    rows: Any = [[blocks[max(j, k), min(j, k)] for k in range(C)] for j in range(C)]
-    return total, G[:, :-1], np.block(rows), longest
+    return total, G[:, :-1], np.block([[blocks[max(j, k), min(j, k)] for k in range(C)] for j in range(C)]), longest
 
 
 def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> Array:

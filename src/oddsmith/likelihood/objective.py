@@ -165,8 +165,8 @@ class FoldObjective:
         if (self.scale == 1.0).all():
             return None
         whole = self.scale.base  # a table's scales lie after that of the intercept
-        if isinstance(whole, np.ndarray) and whole.shape == (len(self.scale) + 1,) and whole[0] == 1.0:
-            return whole
+        if isinstance(whole, np.ndarray) and whole.shape == (len(self.scale) + 1,):  # or any other view of as many
+            return whole if whole[0] == 1.0 and np.array_equal(whole[1:], self.scale) else np.append(1.0, self.scale)
         return np.concatenate([[1.0], self.scale])
 
     @cached_property
