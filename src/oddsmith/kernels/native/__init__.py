@@ -91,7 +91,7 @@ class MomentsProblem(ctypes.Structure):
 
 
 class TableProblem(ctypes.Structure):
-    """``table_problem`` of table.c."""
+    """``table_problem`` of table.h."""
 
     _fields_ = (
         *((name, _I) for name in ("n", "m", "f")),
