@@ -194,6 +194,36 @@ def test_compressed_text_is_unpacked_again_only_for_rows_that_are_lost(tmp_path:
     assert pa.concat_tables([table for task in lost for table in parts.read(task)]).equals(whole)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
+def test_files_are_cut_once_unless_they_are_text(kind: str) -> None:
+    parts = source(kind).parts
+    first, second = (list(parts.tasks(needed=needed)) for needed in (True, False))
+    assert [(part.first, part.last) for task in first for part in task.ranges] == [
+        (part.first, part.last) for task in second for part in task.ranges
+    ]
+    assert all(one is two for one, two in zip(first, second, strict=True)) == (kind != "csv")
+    assert list(parts.choose(parts.columns[:2]).tasks())[0] is not first[0]
+
+
+def test_a_file_is_cut_with_one_look_at_its_column_names(tmp_path: Path) -> None:
+    class Counting:
+        looks = 0
+
+        def __init__(self, schema: pa.Schema) -> None:
+            self.field, self._names = schema.field, schema.names
+
+        @property
+        def names(self) -> list[str]:
+            Counting.looks += 1
+            return self._names
+
+    parquet.write_table(pa.table({f"x{j}": [1.0, 2.0] for j in range(50)}), tmp_path / "a.parquet")
+    parts = FileParts.open(tmp_path / "a.parquet")
+    (table,) = parts.files
+    assert len(list(replace(table, schema=Counting(table.schema)).ranges(parts.columns, 1000))) == 1
+    assert Counting.looks == 1
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("where", ["first", "later"])
 def test_a_full_disk_is_a_warning_and_changes_no_sum(where: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,8 @@ class ParquetTable(TableFile):
         return replace(self, schema=as_codes(self.schema, coded), coded=coded)
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
-        width = row_bytes(pa.schema([self.schema.field(name) for name in names if name in self.schema.names]))
+        there = set(self.schema.names)  # made anew by each call of `names`
+        width = row_bytes(pa.schema([self.schema.field(name) for name in names if name in there]))
         decoders = sum(self.decoders.get(name, 0) for name in names)
 
         def group_range(first: int, last: int, total: int) -> FileRange:

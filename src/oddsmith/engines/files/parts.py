@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -88,6 +88,7 @@ class _State:
     blocks: BlockCache
     schema: pa.Schema | None = None
     n_tasks: int | None = None
+    tasks: tuple[Task, ...] | None = None
     encode: Encode | None = None
     folder: CacheFolder | None = None
     lock: Lock = field(default_factory=Lock)
@@ -251,12 +252,21 @@ class FileParts:
         """The columns and types of every piece; incompatible files are refused here."""
         if self._state.schema is None:
             keys = key_types(file.file.keys for file in self.files)
-            schemas = [(file.file.name, _schema_with_keys(file, keys)) for file in self.files]
+            schemas = [(file.file.name, file.schema_with(keys)) for file in self.files]
             self._state.schema = unify(schemas, self.columns)
         return self._state.schema
 
     def tasks(self, *, needed: bool = True) -> Iterator[Task]:
         """Yield the files in tasks, the same every time; small ranges are merged."""
+        if self._state.tasks is None and not self._has_text:
+            self._state.tasks = tuple(self._cut(needed=needed))
+        return self._cut(needed=needed) if self._state.tasks is None else iter(self._state.tasks)
+
+    @property
+    def _has_text(self) -> bool:
+        return any(file.is_text for file in self.files)
+
+    def _cut(self, *, needed: bool) -> Iterator[Task]:
         group: list[FileRange] = []
         number = total = 0
         for file in self.files:
@@ -275,7 +285,7 @@ class FileParts:
     @property
     def expected_tasks(self) -> int:
         """The number of tasks, exact after the first iteration over them."""
-        if self._state.n_tasks is None and not any(file.is_text for file in self.files):
+        if not self._has_text:
             return sum(1 for _ in self.tasks())
         size = sum(file.file.size for file in self.files)
         return self._state.n_tasks or -(-2 * size // self.settings.piece)
@@ -409,7 +419,7 @@ class FileParts:
 
     def _new_block_cache(self, encode: Encode, columns: int, costly: bool) -> BlockCache:
         cache, state = self.settings.cache, self._state
-        costly = costly or any(file.is_text for file in self.files)
+        costly = costly or self._has_text
         if cache is False or (cache == "auto" and not costly):
             return BlockCache(state.budget)
         path = cache if isinstance(cache, str) and cache != "auto" else None
@@ -471,13 +481,6 @@ def _share_schemas(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
     """Return files that share equal schema objects, so that many files are quick to compare."""
     known: dict[pa.Schema, pa.Schema] = {}
     return tuple(replace(file, schema=known.setdefault(file.schema, file.schema)) for file in files)
-
-
-def _schema_with_keys(file: TableFile, keys: Mapping[str, pa.DataType]) -> pa.Schema:
-    if not file.file.keys:
-        return file.schema
-    own = [field for field in file.schema if field.name not in keys]
-    return pa.schema([*own, *(pa.field(key, keys[key]) for key in file.file.keys)])
 
 
 def _regroup(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -62,6 +62,13 @@ class TableFile:
     def with_codes(self, names: Iterable[str]) -> TableFile:
         """Return the file with these columns, if text, read as dictionary codes; by default unchanged."""
         return self
+
+    def schema_with(self, keys: Mapping[str, pa.DataType]) -> pa.Schema:
+        """Return the columns, those of the folder keys with the types given."""
+        if not self.file.keys:
+            return self.schema
+        own = [field for field in self.schema if field.name not in keys]
+        return pa.schema([*own, *(pa.field(key, keys[key]) for key in self.file.keys)])
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield the rows in ranges of about ``nbytes``, the same every time; by default all in one.
