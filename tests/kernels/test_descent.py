@@ -50,6 +50,19 @@ def test_a_minimum_of_a_quadratic_with_a_known_answer() -> None:
     np.testing.assert_array_equal(x, [2.0, 0.0, -1.0])
 
 
+@pytest.mark.parametrize("K", [3, 4, 6])
+def test_settled_classes_depend_on_their_differences_alone(K: int) -> None:
+    rng = np.random.default_rng(K)
+    x, blocks = rng.normal(size=(K, 40)).round(3), Blocks(np.arange(40 * K + 1), np.arange(40 * K), np.ones(40 * K), K)
+    x[:2, :10] = 0.0
+    settled = blocks.settled(x.ravel()).reshape(K, 40)
+    for shift in (rng.normal(size=40), 10.0 * rng.normal(size=40), -x[0], -x[-1]):
+        np.testing.assert_allclose(blocks.settled((x + shift).ravel()).reshape(K, 40), settled, rtol=0.0, atol=1e-14)
+        assert (np.abs(settled).sum(axis=0) <= np.abs(x + shift).sum(axis=0) + 1e-13).all()
+    assert (settled == 0.0).any(axis=0).all()
+    np.testing.assert_allclose(settled - settled[0], x - x[0], atol=1e-14)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("stored", ["dense", "sparse"])
 @pytest.mark.parametrize("rows", [1, 7, 64, 131])

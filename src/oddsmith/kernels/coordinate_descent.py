@@ -51,10 +51,14 @@ class Blocks:
     def settled(self, x: Array) -> Array:
         """Return ``x`` with what all classes share chosen for the least penalty: a median of zero, or a mean in groups.
 
-        Single blocks and blocks of one column's classes are settled, others stay.
+        With an even number of classes every number between two weights is a median: the one of the two that leaves the
+        lesser sum of squares becomes zero. So the result depends on the differences of the classes alone, and one of
+        its weights is zero. Single blocks and blocks of one column's classes are settled, others stay.
 
         >>> Blocks(np.arange(4), np.arange(3), np.ones(3), classes=3).settled(np.array([1.0, 2.0, 4.0])).tolist()
         [-1.0, 0.0, 2.0]
+        >>> Blocks(np.arange(5), np.arange(4), np.ones(4), classes=4).settled(np.array([-2.0, -1.0, 1.0, 4.0])).tolist()
+        [-3.0, -2.0, 0.0, 3.0]
         """
         if self.classes == 1:
             return x
@@ -62,7 +66,7 @@ class Blocks:
         if self.is_single:
             ordered = np.sort(X, axis=0)
             low, high = ordered[(self.classes - 1) // 2], ordered[self.classes // 2]
-            shared = np.where((low <= 0.0) & (high >= 0.0), 0.0, np.where(low > 0.0, low, high))
+            shared = np.where(low + high < 2.0 * X.mean(axis=0), high, low)
         else:
             shared = X.mean(axis=0)
         moved = (X - shared).ravel()
