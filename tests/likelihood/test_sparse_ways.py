@@ -11,7 +11,7 @@ from scipy.special import expit
 from tests.sparse_optimum import minimise
 from tests.sparse_problems import random_problem
 
-from oddsmith import LaplacePrior, LogisticRegression
+from oddsmith import LaplacePrior, LogisticRegression, regularization_path
 from oddsmith.errors import ConvergenceWarning
 from oddsmith.kernels import native
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
@@ -46,6 +46,16 @@ def test_many_columns_have_true_gaps_and_the_optimum(way, many_columns, monkeypa
         truth, certificate = float(judged.value(W) - optimum.value), model.certificate_
         assert certificate.converged, f"{way}, {problem}"
         assert certificate.gap >= truth - 1e-13 * float(optimum.value), f"{way}, {problem}"
+
+
+def test_columns_that_are_missing_are_added_where_rounding_ends_the_descent():
+    """A tolerance near rounding: the gap over the working set stalls, that over all columns is still large."""
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 1500)) * (rng.random((60, 1500)) < 0.1)
+        t = (X[:, :10].sum(axis=1) + rng.logistic(size=60) > 0.0).astype(int)
+        found = regularization_path(sparse.csc_array(X), t, n=6, tol=1e-13)
+        assert found.gap.max() <= 1e-13
 
 
 def path(X, t, *, scales, guide=None, **prior):

@@ -222,10 +222,11 @@ class ColumnDescent(ABC):
                 self._look_at_all(at, penalty)
                 more = again and at.gap > 2.0 * policy.POLICY.sparse_tight * left  # columns that nearly matter
                 again = again and not more
-                if (at.gap <= allowed and not more) or stalled > PATIENCE:
+                wanted = self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty)
+                if (at.gap <= allowed and not more) or (stalled > PATIENCE and len(wanted) == len(self.chosen)):
                     break
-                self.choose(self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty))
-                best = np.inf
+                self.choose(wanted)
+                best, stalled = np.inf, 0
             finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
             precision = max(LAST_PRECISION, finer)
         return at
