@@ -207,6 +207,10 @@ class SpdFactor:
         half, _ = dtrtrs(self.L, b / self.d if self.complete else b[self.kept] / self.d[self.kept], lower=1)
         return float(np.sqrt(half @ half))
 
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of ``A⁻¹`` on the kept rows, zero on the others."""
+        return self.solve(np.eye(len(self.kept))).diagonal()
+
     def log_det(self) -> float:
         """Return ``log det A`` over the kept rows."""
         return float(2.0 * np.log(np.diag(self.L)).sum() + 2.0 * np.log(self.d[self.kept]).sum())

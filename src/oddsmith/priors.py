@@ -133,10 +133,11 @@ class GaussianPrior:
         the centres. This is a Gaussian process with covariance ``σ² k``, restricted to the centres. The kernel columns
         are whitened, and the model's weights w belong to the whitened columns, ``v = R w``.
     groups : "each", "factor", or list of lists of columns (names or numbers), optional
-        With ``scale="evidence"``: one scale for each column (automatic relevance determination), for each categorical
-        column of a table, or for each listed group. Columns in no group form one more. ``"factor"`` is partial pooling:
-        the less the levels of a category differ, the more rare levels shrink towards zero, as random intercepts of a
-        mixed model do at their mode. It is not a mixed model: intervals ignore the uncertainty of the scales.
+        With ``scale="evidence"``, which they imply: one scale for each column (automatic relevance determination), for
+        each categorical column of a table, or for each listed group. Columns in no group form one more. ``"factor"`` is
+        partial pooling: every level has a weight (`Design` with ``reference="mean"``), and the less the levels of a
+        category differ, the more rare levels shrink towards their mean, as random intercepts of a mixed model do at
+        their mode. It is not a mixed model: intervals ignore the uncertainty of the scales.
     scales : list of numbers, optional
         The candidates for ``"loo"`` and ``"cv"``; by default 20 over four decades, centred by the spread of the
         columns.
@@ -147,6 +148,8 @@ class GaussianPrior:
 
     >>> GaussianPrior(scale=2.0)
     GaussianPrior(scale=2.0)
+    >>> GaussianPrior(groups="factor")
+    GaussianPrior(scale='evidence', groups='factor')
     """
 
     scale: float | str | None = None
@@ -157,6 +160,10 @@ class GaussianPrior:
     scales: npt.ArrayLike | None = None
     cv: Any = 5
     one_standard_error: bool = False
+
+    def __post_init__(self) -> None:
+        if self.groups is not None and self.scale is None and self.covariance is None:
+            object.__setattr__(self, "scale", "evidence")
 
     @property
     def open(self) -> bool:

@@ -50,3 +50,16 @@ header <- function(name, case) {
     weights = case$weights, offset = case$offset, classes = I(case$classes)
   )
 }
+
+# Rows by a rule that any language computes exactly: the numbers of Park and Miller, four for a row.
+rule_table <- function(rows, levels, seed, values) {
+  draws <- numeric(4 * rows)
+  state <- seed
+  for (i in seq_along(draws)) draws[i] <- state <- (16807 * state) %% 2147483647
+  d <- matrix(draws, 4)
+  g <- d[1, ] %% levels
+  h <- d[2, ] %% 3
+  k <- d[3, ] %% values
+  threshold <- 200 + (37 * g) %% 301 + 80 * h + (200 * k) %/% values
+  data.frame(g = sprintf("g%04d", g), h = c("p", "q", "r")[1 + h], x = k / 8, y = as.integer(d[4, ] %% 1000 < threshold))
+}

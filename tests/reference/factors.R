@@ -60,19 +60,6 @@ weighted$y <- label(log(weighted$exposure) - 0.1 * weighted$price + 0.6 * (weigh
 weighted$log_exposure <- round(log(weighted$exposure), 6)
 weighted$exposure <- NULL
 
-# Rows by a rule that any language computes exactly: the numbers of Park and Miller, four for a row.
-rule_table <- function(rows, levels, seed, values) {
-  draws <- numeric(4 * rows)
-  state <- seed
-  for (i in seq_along(draws)) draws[i] <- state <- (16807 * state) %% 2147483647
-  d <- matrix(draws, 4)
-  g <- d[1, ] %% levels
-  h <- d[2, ] %% 3
-  k <- d[3, ] %% values
-  threshold <- 200 + (37 * g) %% 301 + 80 * h + (200 * k) %/% values
-  data.frame(g = sprintf("g%04d", g), h = c("p", "q", "r")[1 + h], x = k / 8, y = as.integer(d[4, ] %% 1000 < threshold))
-}
-
 cases <- list(
   factors_crossed = list(table = crossed, target = "y", formulas = c(
     "colour * size + z",

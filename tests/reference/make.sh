@@ -2,8 +2,8 @@
 # Make the reference numbers again: `sh tests/reference/make.sh`, from anywhere.
 # With the argument `data`, make the tables in data/ again first; with `python`, run the Python scripts instead of R's.
 #
-# Needs R with MASS, nnet, sandwich, brglm2 and glmnet (Debian: r-base-core, r-cran-mass, r-cran-nnet, r-cran-sandwich,
-# r-cran-brglm2, r-cran-glmnet); `data` needs ggplot2 and palmerpenguins too (Debian: r-cran-ggplot2, r-cran-palmerpenguins).
+# Needs R with MASS, nnet, sandwich, brglm2, glmnet and lme4 (Debian: r-base-core, r-cran-mass, r-cran-nnet,
+# r-cran-sandwich, r-cran-brglm2, r-cran-glmnet, r-cran-lme4); `data` needs ggplot2 and palmerpenguins too (Debian: r-cran-ggplot2, r-cran-palmerpenguins).
 # `python` needs statsmodels, laplace-torch and pyfixest for the interpreter in $PYTHON. Nothing is installed here.
 set -eu
 cd "$(dirname "$0")"
@@ -24,11 +24,11 @@ if [ "${1:-}" = python ]; then
     exit
 fi
 command -v Rscript >/dev/null || { echo "Rscript is missing (Debian: r-base-core)." >&2; exit 1; }
-need MASS nnet sandwich brglm2 survival pROC Matrix glmnet
+need MASS nnet sandwich brglm2 survival pROC Matrix glmnet lme4
 if [ "${1:-}" = data ]; then
     need ggplot2 palmerpenguins
     Rscript --vanilla data.R
 fi
-for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R auc.R robust.R design.R factors.R lasso.R; do
+for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R auc.R robust.R design.R factors.R lasso.R mixed.R; do
     Rscript --vanilla "$script"
 done

@@ -323,3 +323,10 @@ def test_rows_on_a_device(facts: dict[str, Any], solver: str, rows: list[int]) -
     found = plan(Facts(storage="device", **facts), Machine(memory=1e11))
     assert found.solver.name == solver
     assert [stage.rows for stage in found.stages] == rows
+
+
+def test_newton_as_asked_for_needs_no_whole_hessian_where_a_factor_is_eliminated() -> None:
+    facts = Facts(n_rows=1_000_000, n_columns=50_003, storage="table", eliminated=49_999, size=5e6)
+    found = plan_for(Newton(), facts, Machine(memory=2e9))
+    assert found.memory < 1e8
+    assert str(found).startswith("Newton on 1,000,000 rows, as asked for")

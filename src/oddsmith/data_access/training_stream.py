@@ -118,7 +118,7 @@ def read_stream(
     """
     draw = draw and may_sample(stream.parts)
     learned = None if reset else learned_design(model)
-    wanted = as_design(design) if reset and stream.parts.columns is not None else learned
+    wanted = as_design(design, model) if reset and stream.parts.columns is not None else learned
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
     if reset:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from oddsmith.design.inputs import Encoded, as_array, as_table, learned_design, split_target, take_rows
 from oddsmith.design.text_columns import keep_formats, learned_formats, read_formats, recognise
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.priors import GaussianPrior
 
 if TYPE_CHECKING:
     from oddsmith.design.table import Design
@@ -40,7 +41,7 @@ def through_design(
     else:
         X = read_formats(X, learned_formats(model))
     new = reset and not (design is None and _is_numbers(X, y))
-    learned = as_design(design) if new else learned_design(model)
+    learned = as_design(design, model) if new else learned_design(model)
     if learned is None:
         return (*split_target(X, y), sample_weight, offset)
     if learned.drops_unlabelled:
@@ -81,17 +82,22 @@ def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
     return table[kept].to_native(), y, *(take_rows(values, kept) for values in others)
 
 
-def as_design(design: object) -> Design | None:
-    """Return an unfitted copy of a design: of all columns for None, none for False."""
+def as_design(design: object, model: BaseEstimator) -> Design | None:
+    """Return an unfitted copy of a design: of all columns for None, none for False.
+
+    If the model's prior has a scale for each category, levels shrink towards their mean unless a reference is given.
+    """
     if design is False:
         return None
     from oddsmith.design.table import Design
 
-    if design is None:
-        return Design()
-    if not isinstance(design, Design):
+    if design is not None and not isinstance(design, Design):
         raise InvalidTypeError(f"design must be None or a Design(…), found {design!r}.")
-    return clone(design)  # type: ignore[no-any-return]
+    made: Design = Design() if design is None else clone(design)
+    prior = vars(model).get("prior")
+    if isinstance(prior, GaussianPrior) and isinstance(prior.groups, str) and prior.groups == "factor":
+        made.reference = "mean" if made.reference is None else made.reference
+    return made
 
 
 def _is_numbers(X: object, y: object) -> bool:

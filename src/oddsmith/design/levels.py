@@ -187,7 +187,10 @@ def in_order(levels: Iterable[Any], declared: tuple[Any, ...] | None) -> tuple[A
 
 @dataclass(frozen=True)
 class Category:
-    """The levels of a column: 0/1 columns are made of all but the ``reference``. None, if there, is "missing"."""
+    """The levels of a column: 0/1 columns are made of all but the ``reference`` (−1: of all).
+
+    None, if there, is "missing".
+    """
 
     name: str
     kind: str
@@ -284,11 +287,12 @@ class Category:
             if unseen == "error" and refused.any():
                 new = few(coded.levels[i] for i in np.unique(coded.codes[refused]))
                 known = few(level for level in self.levels if level is not None)
-                row, reference = int(np.argmax(refused)), self.levels[self.reference]
+                row = int(np.argmax(refused))
+                reference = "the mean of all levels" if self.reference < 0 else repr(self.levels[self.reference])
                 raise InvalidInputError(
                     f"Column {self.name!r} has levels that did not occur in the fit: {new}, the first in row {row}. "
                     f"The known levels are {known}. Correct them, or fit again: with rows that have them, or with "
-                    f"Design(unseen='reference'), which counts them as {reference!r}.",
+                    f"Design(unseen='reference'), which counts them as {reference}.",
                     row=row,
                 )
             places = np.where(unknown, self.reference, places)
@@ -336,7 +340,9 @@ def few(values: Iterable[Any]) -> str:
 
 
 def choose_reference(category: Category, weight: Array, wanted: object) -> Category:
-    """Return the category with the reference that is asked for: None, "most frequent", or {column: level}."""
+    """Return the category with the reference that is asked for: None, "most frequent", "mean", or {column: level}."""
+    if wanted == "mean":
+        return replace(category, reference=-1)
     if isinstance(wanted, str) and len(category.levels):
         return replace(category, reference=int(np.argmax(weight)))
     if isinstance(wanted, dict) and category.name in wanted:

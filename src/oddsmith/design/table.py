@@ -64,8 +64,9 @@ class Design(TransformerMixin, BaseEstimator):
         a 0/1 column ``age[missing]``; a missing category becomes the level ``race[missing]``.
     unseen : "error" or "reference"
         Whether levels that did not occur in the fit are an error or count as the reference.
-    reference : None, "most frequent", or {column: level}
-        The level without a column: the first, the one with the largest total weight, or the named one.
+    reference : None, "most frequent", "mean", or {column: level}
+        The level without a column: the first, the one with the largest total weight, or the named one. With ``"mean"``
+        every level has a column, and the reference is none of them but weight 0: a prior shrinks levels towards it.
     unlabelled : "error" or "drop"
         Whether rows without a label are refused in a fit, or left out (as ``missing="drop"`` also does).
 
@@ -277,9 +278,9 @@ class Design(TransformerMixin, BaseEstimator):
         for name, known in POLICIES.items():
             if getattr(self, name) not in known:
                 raise UnknownNameError(name, getattr(self, name), known)
-        if not (self.reference in (None, "most frequent") or isinstance(self.reference, dict)):
-            found = repr(self.reference)
-            raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {found}.")
+        if not (self.reference in (None, "most frequent", "mean") or isinstance(self.reference, dict)):
+            allowed = "None, 'most frequent', 'mean' or {column: level}"
+            raise InvalidTypeError(f"reference must be {allowed}, found {self.reference!r}.")
         table = X if isinstance(X, Frame) else as_table(X)
         formula = self._formula([] if table is None else [str(name) for name in table.columns])
         frame = read_some_rows(X, formula.columns)
@@ -338,7 +339,7 @@ class Design(TransformerMixin, BaseEstimator):
         for expression in dict.fromkeys(factor for term in formula.terms for factor in term):
             if self._proto(expression)[0] == "numbers":
                 self._learn_functions(expression, frame, s)
-        if all_rows:
+        if all_rows and self.reference != "mean":  # with it, rare levels are taken care of
             seen = {name: summary for (name, levels), summary in summaries.items() if levels}
             warn_of_levels((name, one.levels, one.observed) for name, one in seen.items())
         self.terms_ = tuple(self._terms(formula))
@@ -399,7 +400,9 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _factor(self, what: str, of: Any, *, full: bool) -> Factor:
         if what == "levels":
-            return Factor(what, of, self.categories_[of].names(full=full), full)
+            category = self.categories_[of]
+            full = full or (category.reference < 0 and len(category.levels) > 1)
+            return Factor(what, of, category.names(full=full), full)
         width = evaluate(of, lambda name: np.ones(1), self.states_).shape[1]
         names = (of.text,) if width == 1 else tuple(f"{of.text}[{i}]" for i in range(1, width + 1))
         return Factor(what, of, names)

@@ -1,8 +1,4 @@
-"""The covariance of the weights of a table with a large factor, from the Schur complement: it is never formed.
-
-With D the diagonal block of the levels, G = D⁻¹ B and S the Schur complement of all other weights, a row with the
-numbers r outside the factor and u at its level l has the variance ``(r − u G_l)ᵀ S⁻¹ (r − u G_l) + u² / d_l``.
-"""
+"""The covariance of the weights of a table with a large factor, from the Schur complement: it is never formed."""
 
 from __future__ import annotations
 
@@ -10,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import linalg
 
 from oddsmith.bordered import BorderedFactor
 from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.numerics import Array
 from oddsmith.rows import Rows
+from oddsmith.statistics.rowwise import variances
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +45,8 @@ class EliminatedCovariance:
 
     def spread(self, rows: Rows) -> Array:
         """Return the variance of each row's activation, n × 1 × 1. Cost: O(R²) a row, R weights outside the factor."""
-        H, c = self.factor.H, self.state.coordinates
-        X = sparse.csr_array(rows.concrete().X)
-        free = self.free
-        first, last = H.start - 1, H.stop - 1
-        unit = np.where(free[1:], 1.0 / c.scale, 0.0)
-        others = np.concatenate([X[:, :first].toarray(), X[:, last:].toarray()], axis=1)
-        outside = np.r_[0:first, last : X.shape[1]]
-        r = np.empty((X.shape[0], 1 + len(outside)))
-        r[:, 0] = float(free[0])
-        r[:, 1:] = (others - c.center[outside]) * unit[outside]
-        levels = sparse.csr_array(X[:, first:last] * unit[first:last])
-        y = r - levels @ self.factor.G
-        d = np.where(self.factor.there, H.d, np.inf)
-        variance = (y * self.factor.schur.solve(np.ascontiguousarray(y.T)).T).sum(axis=1) + (levels * levels) @ (
-            1.0 / d
-        )
-        return np.asarray(np.maximum(variance, 0.0))[:, None, None]
+        c = self.state.coordinates
+        return variances(rows, self.factor, c.center, c.scale, self.free)[:, None, None]
 
     def sample(self, n: int, seed: Seed) -> Array:
         """Return ``n`` draws of the weights less their mean, in the solver's coordinates, n × P."""

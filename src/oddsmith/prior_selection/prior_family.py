@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.cached_property import cached_property
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource
@@ -19,11 +20,12 @@ from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.problem import Problem
-from oddsmith.numerics import Array, SpdFactor
+from oddsmith.numerics import Array
 from oddsmith.prior_selection.quadratic_model import QuadraticModel
 from oddsmith.priors import GaussianPrior, Quadratic
 from oddsmith.protocols import Indices
-from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import Factor, ObjectiveValue
 from oddsmith.statistics.rowwise import WeightPoint
 
 SAMPLE_ROWS = 10_000
@@ -50,7 +52,8 @@ class PriorFamily:
             mixed = seen_through(problem.source, partial(_times, problem.whitening), problem.M)
             problem = replace(problem, source=mixed, whitening=None)
         unit = GaussianPrior(scale=1.0, mean=prior.mean, space=prior.space)
-        objective, coordinates, _ = make_objective(replace(problem, prior=unit))
+        many = (problem.K - 1) * (problem.M + 1) > policy.POLICY.largest_hessian
+        objective, coordinates, _ = make_objective(replace(problem, prior=unit), eliminate=many)
         group, names = column_groups(prior, problem.names())
         group = np.append(0, group)
         return cls(problem=problem, prior=prior, objective=objective, coordinates=coordinates, group=group, names=names)
@@ -72,9 +75,13 @@ class PriorFamily:
         return float(np.exp(-np.log(self.coordinates.scale).mean()))
 
     def typical_precisions(self) -> Array:
-        """Return the log precision of each group at which its weights move the activation by about one."""
-        group = self.group[1:]
-        return np.asarray(2.0 * np.bincount(group, np.log(self.coordinates.scale)) / np.bincount(group))
+        """Return the log precision of each group at which its weights move the activation by about one.
+
+        The levels of a category do so in their own rows, however few these are.
+        """
+        group, names = self.group[1:], self.problem.names()
+        spread = np.where(["[" in str(name) for name in names], 0.0, np.log(self.coordinates.scale))
+        return np.asarray(2.0 * np.bincount(group, spread) / np.bincount(group))
 
     def solver(self) -> Any:
         """Return the solver that suits the problem with a prior."""
@@ -91,11 +98,20 @@ class PriorFamily:
         kept, C = self.kept, self.objective.shape[0]
         q, mean, group = np.tile(self.unit.Q, C)[kept], self.unit.mean.ravel()[kept], np.tile(self.group, C)[kept]
         Q = np.where(q > 0, np.exp(log_alpha)[group] * q, 0.0)
-        x, H = e.w[kept], e.dense_hessian[np.ix_(kept, kept)] - np.diag(Q)
+        x, H = e.w[kept], self._likelihood_hessian(e, Q)
         g = e.gradient[kept] - Q * (x - mean)
         return QuadraticModel(
             x=x, mean=mean, log_likelihood=e.log_likelihood, gradient=g, H=H, q=q, group=group, slope=np.zeros_like(x)
         )
+
+    def _likelihood_hessian(self, e: ObjectiveValue, Q: Array) -> Array | BorderedDiagonal:
+        """Return the Hessian of the objective less the prior's, over the weights estimated."""
+        if not isinstance(e.hessian, BorderedDiagonal):
+            return e.dense_hessian[np.ix_(self.kept, self.kept)] - np.diag(Q)
+        H = e.hessian.plus_diagonal(-Q)
+        if not self.problem.intercept:  # it counts as a flat weight: with this diagonal it adds nothing to the evidence
+            H.A[0, 0] = 2.0 * np.pi
+        return H
 
     @property
     def source(self) -> AnySource:
@@ -114,10 +130,11 @@ class PriorFamily:
 
     @cached_property
     def kept(self) -> Indices:
-        """Places of the weights that are estimated."""
-        return np.flatnonzero(self.objective.free.ravel())
+        """Places of the weights that are estimated; all where a factor is eliminated."""
+        eliminated = self.objective.eliminated is not None
+        return np.arange(self.objective.size) if eliminated else np.flatnonzero(self.objective.free.ravel())
 
-    def inverse(self, factor: SpdFactor, right: Array | None = None) -> Array:
+    def inverse(self, factor: Factor, right: Array | None = None) -> Array:
         """Return the inverse of a factored Hessian, times ``right`` if given, with zeros for the other weights."""
         S = np.zeros((self.objective.size, self.objective.size))
         S[np.ix_(self.kept, self.kept)] = factor.solve(np.eye(len(self.kept)) if right is None else right)
@@ -161,7 +178,7 @@ def column_groups(prior: GaussianPrior, names: Iterable[object]) -> tuple[Indice
             return np.arange(M), tuple((name,) for name in columns)
         if prior.groups != "factor":
             raise UnknownNameError("grouping of the columns", prior.groups, ["each", "factor"])
-        keys = [re.sub(r"\[.*?\](?=:|$)", "[]", name) if "[" in name else "" for name in columns]
+        keys = [_without_levels(name) if "[" in name else "" for name in columns]
         order = {key: g for g, key in enumerate(dict.fromkeys(sorted(keys, key=lambda key: key == "")))}
         group = np.array([order[key] for key in keys], dtype=np.intp)  # all numbers come last, as one group
         return group, tuple(tuple(np.array(columns)[group == g].tolist()) for g in range(len(order)))
@@ -180,6 +197,20 @@ def column_groups(prior: GaussianPrior, names: Iterable[object]) -> tuple[Indice
             raise InvalidInputError(f"Group {g} has no columns.")
     group[group < 0] = group.max() + 1
     return group, tuple(tuple(np.array(columns)[group == g].tolist()) for g in range(group.max() + 1))
+
+
+def group_label(names: tuple[str, ...]) -> str:
+    """Return the category whose levels a group of columns has, or the names of its columns.
+
+    >>> group_label(("city[b]", "city[c]")), group_label(("u", "v")), group_label(("city[b]:u", "city[c]:u"))
+    ('city', 'u v', 'city:u')
+    """
+    terms = {_without_levels(name) for name in names}
+    return terms.pop().replace("[]", "") if len(terms) == 1 and len(names) > 1 else " ".join(names)
+
+
+def _without_levels(name: str) -> str:
+    return re.sub(r"\[.*?\](?=:|$)", "[]", name)
 
 
 def _column(member: object, columns: list[str]) -> int:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.bordered import BorderedFactor
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
 from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams, leave_one_out
 from oddsmith.likelihood.coordinates import is_large
-from oddsmith.likelihood.fit import start_weights
+from oddsmith.likelihood.fit import eliminated_columns, start_weights
 from oddsmith.likelihood.problem import Problem
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.prior_selection.cross_validation import by_cross_validation, folds, path_solver
-from oddsmith.prior_selection.prior_family import NEAR, PriorFamily
+from oddsmith.prior_selection.prior_family import NEAR, PriorFamily, group_label
 from oddsmith.prior_selection.quadratic_model import QuadraticModel, Selection, lowest
 from oddsmith.priors import SCALE_CRITERIA, GaussianPrior
 from oddsmith.solvers import Newton, policy
@@ -95,7 +96,7 @@ def _trace(
 ) -> Selection:
     """Return the record of the iterations; warn where the evidence has no maximum."""
     prior, scale = family.prior_at(log_alpha)
-    groups = None if family.names is None else [" ".join(names) for names in family.names]
+    groups = None if family.names is None else [group_label(names) for names in family.names]
     table: dict[str, list[Any]] = {"iteration": list(range(len(records)))}
     for g in range(len(log_alpha)):
         table["width" if groups is None else f"width[{groups[g]}]"] = [float(scales[g]) for _, scales in records]
@@ -119,7 +120,8 @@ def _slope(family: PriorFamily, quadratic: QuadraticModel, log_alpha: Array) -> 
     factor = quadratic.factor(log_alpha)
     if family.problem.link is None:
         source, share = family.sample()
-        params = LeverageParams(family.weight_point(family.embed(quadratic.x)), family.inverse(factor))
+        S = factor if isinstance(factor, BorderedFactor) else family.inverse(factor)
+        params = LeverageParams(family.weight_point(family.embed(quadratic.x)), S, family.objective.free[0])
         slope = family.objective.engine.fold(LeverageSlope, source, params).slope
         return np.asarray(slope.ravel()[family.kept]) / share
     # The derivative of a link's observed curvature has no closed form: it is computed by differences.
@@ -127,7 +129,7 @@ def _slope(family: PriorFamily, quadratic: QuadraticModel, log_alpha: Array) -> 
     groups = np.arange(len(quadratic.sizes))[:, None]
     D = np.where(quadratic.group == groups, Q * (quadratic.x - quadratic.mean), 0.0)
     D = factor.solve(np.ascontiguousarray(D.T)).T
-    length = np.sqrt(((D @ (quadratic.H + np.diag(Q))) * D).sum(axis=1))
+    length = np.sqrt(((D @ (quadratic.dense + np.diag(Q))) * D).sum(axis=1))
     D = D[length > 0] / length[length > 0, None]
     objective = family.at(log_alpha)
 
@@ -258,7 +260,8 @@ def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
                 "is no fit. Use scale='evidence'."
             )
     size = (problem.K - 1) * (problem.M + 1)
-    if prior.scale != "cv" and size > policy.POLICY.largest_hessian:
+    by_levels = prior.scale == "evidence" and problem.link is None and eliminated_columns(problem) is not None
+    if prior.scale != "cv" and size > policy.POLICY.largest_hessian and not by_levels:
         raise InvalidInputError(
             f"scale={prior.scale!r} needs the Hessian of all {size} weights, but the limit is "
             f"{policy.POLICY.largest_hessian}. Use scale='cv', or fewer columns."

@@ -113,6 +113,9 @@ FORM_HESSIANS = frozenset({"newton", "lbfgs", "subsampled", "firth"})
 def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = "as asked for") -> Plan:
     """Return the plan of one solver on all rows; refuse it if the Hessian exceeds the machine's memory."""
     planner = Planner(facts, machine, in_force.POLICY)
+    if facts.eliminated and solver.name == "newton":
+        table = planner.table()
+        return Plan(table.stages[-1:], reason, table.passes, solver)
     name, iterations = NAMES.get(solver.name, (str(solver.name), 20.0))
     many = facts.n_weights > planner.policy.largest_hessian
     forms_hessian = solver.name in FORM_HESSIANS if many else solver.name != "sgd"

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.bordered import BorderedFactor
 from oddsmith.cached_property import cached_property
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid
+from oddsmith.rows import Rows
 
 TILE_ELEMENTS = 1 << 17
 
@@ -97,3 +100,25 @@ def tiles(block: Block, at: WeightPoint) -> Iterator[Tile]:
             A = A + block.offset[part]
         s = np.ones(len(Z)) if block.s is None else block.s[part]
         yield Tile(start=block.first_row + start, Z=Z, A=A, t=block.t[part], s=s, at=at)
+
+
+def variances(rows: Rows, factor: BorderedFactor, center: Array, scale: Array, free: npt.NDArray[np.bool_]) -> Array:
+    """Return the variance of each row's activation (n) from the factor of a Hessian with a factor eliminated.
+
+    With D the diagonal block of the levels, G = D⁻¹ B and S the Schur complement of all other weights, a row with the
+    numbers r outside the factor and u at its level l has the variance ``(r − u G_l)ᵀ S⁻¹ (r − u G_l) + u² / d_l``.
+    Weights that are not ``free`` have none. Cost: O(R²) a row, R weights outside the factor.
+    """
+    H, X = factor.H, sparse.csr_array(rows.concrete().X)
+    first, last = H.start - 1, H.stop - 1
+    unit = np.where(free[1:], 1.0 / scale, 0.0)
+    others = np.concatenate([X[:, :first].toarray(), X[:, last:].toarray()], axis=1)
+    outside = np.r_[0:first, last : X.shape[1]]
+    r = np.empty((X.shape[0], 1 + len(outside)))
+    r[:, 0] = float(free[0])
+    r[:, 1:] = (others - center[outside]) * unit[outside]
+    levels = sparse.csr_array(X[:, first:last] * unit[first:last])
+    y = r - levels @ factor.G
+    d = np.where(factor.there, H.d, np.inf)
+    variance = (y * factor.schur.solve(np.ascontiguousarray(y.T)).T).sum(axis=1) + (levels * levels) @ (1.0 / d)
+    return np.asarray(np.maximum(variance, 0.0))

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.block import Block
+from oddsmith.bordered import BorderedFactor
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, sigmoid
 from oddsmith.statistic import STATISTICS, Additive, Shape
-from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
+from oddsmith.statistics.rowwise import TILE_ELEMENTS, Tile, WeightPoint, tiles, variances
 
 
 @STATISTICS.register("score scatter")
@@ -50,10 +52,14 @@ class ScoreScatter(Additive):
 
 @dataclass(frozen=True)
 class LeverageParams:
-    """Weights, and the inverse ``S`` (CP × CP) of the information there."""
+    """Weights, and the inverse ``S`` (CP × CP) of the information there.
+
+    For two classes over a table with an eliminated factor, ``S`` is the factored information, of the weights ``free``.
+    """
 
     at: WeightPoint
-    S: Array
+    S: Array | BorderedFactor
+    free: npt.NDArray[np.bool_] | None = None
 
 
 @STATISTICS.register("leverage slope")
@@ -82,6 +88,8 @@ class LeverageSlope(Additive):
 
     @classmethod
     def of(cls, block: Block, params: LeverageParams) -> LeverageSlope:
+        if isinstance(params.S, BorderedFactor):
+            return cls(_eliminated_slope(block, params, params.S))
         total = np.zeros(params.at.x.shape)
         for tile in tiles(block, params.at):
             R = _slopes(tile, tile.spread(params.S)) * (0.5 * tile.s)[:, None]
@@ -95,11 +103,33 @@ class LeverageSlope(Additive):
         return [LeverageParams(at, root @ root.T) for at, root in zip(points, roots, strict=True)]
 
 
+def _eliminated_slope(block: Block, params: LeverageParams, factor: BorderedFactor) -> Array:
+    """Return the slope for the logit of two classes over a table, whose rows are never made dense as a whole."""
+    at, W = params.at, params.at.T @ params.at.x
+    free = np.ones(W.shape[1], dtype=bool) if params.free is None else params.free
+    w, total = W[0, 1:] / at.scale, np.zeros(W.shape[1])
+    step = max(256, 16 * TILE_ELEMENTS // len(factor.H.A))
+    for start in range(0, block.n_rows, step):
+        rows = slice(start, min(start + step, block.n_rows))
+        part = block.Phi.slice(rows.start, rows.stop)
+        a = part.activations(w[:, None])[:, 0] + (W[0, 0] - w @ at.center)
+        a = a if block.offset is None else a + block.offset[rows, 0]
+        r = 0.5 * block.weights()[rows] * variances(part, factor, at.center, at.scale, free) * _third(a)
+        total[0] += r.sum()
+        total[1:] += (part.gradient(r[:, None])[:, 0] - r.sum() * at.center) / at.scale
+    return np.asarray(np.where(free, total, 0.0)[None] * at.T[0, 0])
+
+
+def _third(a: Array) -> Array:
+    """Return the third derivative of the logistic loss."""
+    return np.asarray(sigmoid(a) * sigmoid(-a) * -np.tanh(0.5 * a))
+
+
 def _slopes(tile: Tile, B: Array) -> Array:
     """Return ``tr(B ∂V/∂a)`` of each row, n × C."""
     a, link = tile.A[:, 0], tile.at.link
     if tile.A.shape[1] == 1:
-        slope = sigmoid(a) * sigmoid(-a) * -np.tanh(0.5 * a)
+        slope = _third(a)
         if link is not None:
             (up, down), (d_up, d_down) = link.score(a), link.score_derivative(a)
             slope = -(d_up * down + up * d_down)
