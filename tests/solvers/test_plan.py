@@ -326,7 +326,7 @@ def test_rows_on_a_device(facts: dict[str, Any], solver: str, rows: list[int]) -
 
 
 def test_newton_as_asked_for_needs_no_whole_hessian_where_a_factor_is_eliminated() -> None:
-    facts = Facts(n_rows=1_000_000, n_columns=50_003, storage="table", eliminated=49_999, size=5e6)
-    found = plan_for(Newton(), facts, Machine(memory=2e9))
+    facts = Facts(n_rows=1_000_000, n_columns=50_003, storage="table", eliminated=49_999, elements=5e6)
+    found = plan_for(SOLVERS["newton"](), facts, Machine(memory=2e9))
     assert found.memory < 1e8
     assert str(found).startswith("Newton on 1,000,000 rows, as asked for")
