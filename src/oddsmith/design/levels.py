@@ -216,6 +216,8 @@ class Category:
     @cached_property
     def has_texts(self) -> bool:
         """Whether all levels are texts, but that of missing values."""
+        if isinstance(self.levels, TextLevels):
+            return True
         return set(map(type, self.levels[:-1] if self.has_missing else self.levels)) <= {str}
 
     @cached_property

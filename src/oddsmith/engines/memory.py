@@ -92,7 +92,7 @@ class MemorySource:
         known = self.given is not None and self.given[0] is self.X
         return self.given[1] if self.given is not None and known else self.X.tocsc()
 
-    @property
+    @cached_property
     def form(self) -> TableForm | None:
         """The columns of a table in parts; None for other rows."""
         return self.X.form if isinstance(self.X, SplitRows) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,7 @@ class SplitRows(Rows):
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """The columns of each part, from the first to the one after the last."""
-        edges = np.cumsum([0, *(part.shape[1] for part in self.parts)]).tolist()
-        return list(pairwise(edges))
+        return list(pairwise(accumulate((part.shape[1] for part in self.parts), initial=0)))
 
     @property
     def row_bytes(self) -> int:
