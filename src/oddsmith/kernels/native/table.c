@@ -158,8 +158,8 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
         uint64_t at[TABLE_TILE];
         for (int64_t i = 0; i < n; i++) {
             const cell_word word = p->cells[rows[i] * p->words + (columns[i] >> 6)];
-            const uint64_t earlier = word.bits & (((uint64_t)1 << (columns[i] & 63)) - 1);
-            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(earlier);
+            const uint64_t upto = word.bits << (63 - (columns[i] & 63)); /* itself among them */
+            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(upto) - 1;
         }
         if (x)
             for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i] * x[i];
@@ -361,7 +361,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
             continue;
         }
         load_tile(p, first, n, t);
-        if (!t.some) prefetch_tile(p, first + n);
+        prefetch_tile(p, t.some ? first : first + n);
         if (p->inverse) longest(p, n, t, q);
         if (p->w) activations(p, first, n, t);
         if (task == LOGISTIC) {
