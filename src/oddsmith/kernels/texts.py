@@ -202,9 +202,17 @@ def present(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def csv_arrays(kinds: Sequence[int], rows: int) -> CsvArrays:
-    """Return arrays for the values of columns."""
-    types: dict[int, Any] = {WHOLE: np.int64, DECIMAL: np.float64, TEXT: np.int32}
-    return [np.empty(rows, dtype=types[kind]) if kind in types else None for kind in kinds]
+    """Return arrays for the values of columns: those of numbers in one piece of memory, those of codes in another.
+
+    The system hands out large pieces in large pages, and many small ones at a high price (flights: 10 ms of 19 MB).
+    """
+    numbers, codes = [kind in (WHOLE, DECIMAL) for kind in kinds], [kind == TEXT for kind in kinds]
+    types: dict[int, Any] = {WHOLE: np.int64, DECIMAL: np.float64}
+    pieces = iter(np.empty((sum(numbers), rows))), iter(np.empty((sum(codes), rows), dtype=np.int32))
+    return [
+        next(pieces[0]).view(types[kind]) if number else next(pieces[1]) if text else None
+        for kind, number, text in zip(kinds, numbers, codes, strict=True)
+    ]
 
 
 def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int]) -> list[CsvValues | None] | None:
