@@ -170,8 +170,8 @@ def has_half_precision() -> bool:
 def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
     """Return the kernels in use if they sum such losses; raise where they would read beyond the ends of arrays."""
     (n, M), (C, columns) = block.Phi.shape, at.W.shape
-    served = table.reads(block, at) if isinstance(block.Phi, SplitRows) else at.link is None
-    if not served or n == 0 or M == 0:
+    in_parts = isinstance(block.Phi, SplitRows)
+    if not (in_parts or at.link is None) or n == 0 or M == 0:
         return None
     if columns != M or at.center.shape != (M,):
         raise InvalidInputError(
@@ -179,7 +179,7 @@ def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
         )
     if block.offset is not None and block.offset.shape != (n, C):
         raise InvalidInputError(f"The offsets have the shape {block.offset.shape}, expected {(n, C)}.")
-    return native.kernels()
+    return native.kernels() if not in_parts or table.reads(block, at.center) else None
 
 
 def _in_parts(block: Block) -> Block:

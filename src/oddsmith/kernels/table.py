@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ class Layout:
     """Where a kernel finds the parts of some rows.
 
     ``columns`` are the columns of numbers, ``ranges`` those of each factor (from, to); ``size`` is 1 + M. ``arrays``
-    are kept alive for the addresses in ``problem``.
+    are kept alive for the addresses in ``problem``. ``centers`` has the center asked for last, and what `center` says.
     """
 
     problem: TableProblem
@@ -41,6 +41,7 @@ class Layout:
     columns: Indices
     ranges: tuple[tuple[int, int], ...]
     arrays: tuple[Any, ...]
+    centers: list[tuple[Array, Array | None]] = field(default_factory=list)
 
     @classmethod
     def of(cls, block: Block) -> Layout:
@@ -94,6 +95,16 @@ class Layout:
                 return whole
         return np.concatenate([[b], w, [0.0]])
 
+    def center(self, center: Array) -> Array | None:
+        """Return the centers of the columns of numbers; None if a factor is centred, too."""
+        for known, middle in self.centers:
+            if known is center:
+                return middle
+        factors = any(center[a:b].any() for a, b in self.ranges)
+        found = None if factors else np.ascontiguousarray(center[self.columns], dtype=np.float64)
+        self.centers[:] = [(center, found)]
+        return found
+
     def zeros(self) -> Array:
         """Return room for sums of the intercept and the columns."""
         return np.zeros(self.size + 1)
@@ -133,7 +144,7 @@ class TableKernel:
     def run(self, task: int, **fields: npt.NDArray[Any] | int | None) -> TableProblem:
         """Run the kernel, which writes to the given arrays, and return its problem."""
         problem = TableProblem.from_buffer_copy(self.layout.problem)
-        middle = np.ascontiguousarray(self.center[self.layout.columns], dtype=np.float64)
+        middle = self.layout.center(self.center)
         problem.center = address(middle)
         for name, value in fields.items():
             setattr(problem, name, address(value) if isinstance(value, np.ndarray) else value)
@@ -348,13 +359,11 @@ def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def reads(block: Block, at: CurvatureParams) -> bool:
+def reads(block: Block, center: Array) -> bool:
     """Whether the kernel sums over these rows: columns and codes, the factors not centred."""
     assert isinstance(block.Phi, SplitRows)
-    return all(
-        isinstance(part, ColumnRows) or (isinstance(part, CodeRows) and not at.center[a:b].any())
-        for part, (a, b) in zip(block.Phi.parts, block.Phi.ranges, strict=True)
-    )
+    known = bool(block.addresses) or all(isinstance(part, ColumnRows | CodeRows) for part in block.Phi.parts)
+    return known and Layout.of(block).center(center) is not None
 
 
 def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None = None) -> Sums:

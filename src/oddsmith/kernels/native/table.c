@@ -158,8 +158,8 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
         uint64_t at[TABLE_TILE];
         for (int64_t i = 0; i < n; i++) {
             const cell_word word = p->cells[rows[i] * p->words + (columns[i] >> 6)];
-            const uint64_t upto = word.bits << (63 - (columns[i] & 63)); /* itself among them */
-            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(upto) - 1;
+            const uint64_t earlier = word.bits << (63 - (columns[i] & 63)) << 1;
+            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(earlier);
         }
         if (x)
             for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i] * x[i];
