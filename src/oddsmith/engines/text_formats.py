@@ -291,9 +291,10 @@ def _find_number(texts: Counter[str], decimal: str | None) -> TextFormat | None:
 
 
 def _find_date(texts: Counter[str]) -> TextFormat | None:
-    words = [text.strip() for text in texts]
-    if not words or not words[0][:1].isalnum() or not any(sign.isdigit() for sign in words[0]):
+    first = next(iter(texts), "").strip()
+    if not first[:1].isalnum() or not any(map(str.isdigit, first)):
         return None
+    words = list(map(str.strip, texts))
     iso = ("ISO", "ISO Z") if re.match(ISO, words[0]) else ()
     for pattern in (*iso, *_date_patterns(words)):
         format_ = TextFormat(kind="date", pattern=pattern, example=words[0])
@@ -323,7 +324,7 @@ def _date_patterns(words: Sequence[str]) -> list[str]:
 
 def _find_levels(texts: Counter[str]) -> TextFormat | None:
     """Return the common spelling of levels that are written in several ways, if any."""
-    alike = {text.strip() for text in texts}
+    alike = set(map(str.strip, texts))
     if len(alike) == len(texts) and not all(text.lower() in YES_NO for text in alike):
         return None
     trimmed: Counter[str] = Counter()

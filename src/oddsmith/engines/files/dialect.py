@@ -74,7 +74,7 @@ class TextDialect:
         if self.encoding and self.delimiter:
             return self
         encoding = self.encoding or _encoding_of(head, chunks, complete)
-        text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
+        text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else head
         excel = SEPARATOR_LINE.match(text)
         delimiter = self.delimiter or (_delimiter_of(text) if excel is None else excel[1].decode())
         return replace(self, encoding=encoding, delimiter=delimiter)
@@ -136,10 +136,15 @@ def _sign_in(column: pa.ChunkedArray) -> str | None:
 
 def _has_point(values: list[float | None]) -> bool:
     """Whether numbers read with decimal points are not groups of three digits: 1.234 may be a thousand."""
-    parts = [abs(value) for value in values if value is not None and abs(value) < 1e15 and value % 1.0]
-    if any(value < 1.0 or value >= 1000.0 or round(value, 3) != value for value in parts):
-        return True
-    return len(parts) >= 5 and all(round(value, 2) == value for value in parts)
+    parts: list[float] = []
+    for value in values:
+        part = 0.0 if value is None else abs(value)
+        if not (part < 1e15 and part % 1.0):
+            continue
+        if part < 1.0 or part >= 1000.0 or round(part, 3) != part:
+            return True
+        parts.append(part)
+    return len(parts) >= 5 and all(round(part, 2) == part for part in parts)
 
 
 def read_chunks(path: str, size: int, start: int) -> list[bytes]:
@@ -222,7 +227,7 @@ def _is_utf8(text: bytes | bytearray, *, cut: bool = True) -> bool:
     return True
 
 
-def _delimiter_of(head: bytes) -> str:
+def _delimiter_of(head: bytes | bytearray) -> str:
     """Return the delimiter that splits most of the first rows into as many fields as the header (more than one)."""
     text = head[: 1 << 16].decode("utf-8-sig", errors="replace").lstrip("\r\n")
     if len(head) > 1 << 16:
