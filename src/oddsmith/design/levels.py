@@ -277,7 +277,8 @@ class Category:
             column[self.reference :] -= 1
             column[self.reference] = -1
         columns = column[table[:-1]]
-        return CodeRows(coded.codes, len(columns), level_columns=columns, n_columns=n - (not full))
+        width = n - (not full)
+        return CodeRows(coded.codes, len(columns), level_columns=columns, n_columns=width, counts=coded.counts)
 
     def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
         """Return which of `levels` each row has; an unseen one is refused or the reference, as in ``absent`` rows."""

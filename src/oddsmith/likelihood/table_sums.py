@@ -128,7 +128,7 @@ def _level_ranges(objective: FoldObjective) -> list[tuple[int, int]]:
     assert columns is not None and isinstance(source.X, SplitRows)
     factor = source.X.parts[source.X.ranges.index(columns)]
     assert isinstance(factor, CodeRows)
-    rows = np.cumsum(factor.by_column(count_codes(factor.codes, factor.levels).astype(np.float64)))
+    rows = np.cumsum(_level_rows(factor))
     middle = min(int(np.searchsorted(rows, 0.5 * source.n_rows)) + 1, len(rows))
     return [(0, middle), (middle, len(rows) + 1)]
 
@@ -274,10 +274,16 @@ class SampleFactor:
         return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
 
 
+def _level_rows(factor: CodeRows) -> Array:
+    """Return the number of rows of each column."""
+    counts = count_codes(factor.codes, factor.levels) if factor.counts is None else factor.counts
+    return factor.by_column(counts.astype(np.float64))
+
+
 def _level_squares(factor: CodeRows, s: Array | None) -> Array:
     """Return the sum of the weights of the rows of each column, times their squares."""
     if factor.x is None and s is None:
-        return factor.by_column(count_codes(factor.codes, factor.levels).astype(np.float64))
+        return _level_rows(factor)
     total, n = np.zeros(factor.shape[1]), len(factor.codes)
     step = max(CHUNK_ROWS, factor.levels)
     for start in range(0, n, step):

@@ -40,6 +40,8 @@ class CodeRows(Rows):
     x: Array | None = None
     level_columns: npt.NDArray[np.int32] | None = None
     n_columns: int = 0
+    counts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+    """The rows without a level, then those of each level, if they are known."""
     entries: npt.NDArray[np.int32] = field(init=False, repr=False)
     """The column of each entry of a table by code + 1, −1 where it has none."""
 
@@ -127,6 +129,7 @@ class CodeRows(Rows):
         for one in fields(self):
             object.__setattr__(part, one.name, getattr(self, one.name))
         object.__setattr__(part, "codes", codes)
+        object.__setattr__(part, "counts", None)
         object.__setattr__(part, "x", x)
         return part
 

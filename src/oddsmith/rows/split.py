@@ -218,7 +218,7 @@ def _joined(some: list[Rows]) -> Rows:
         x: Array | None = None
         if first.x is not None:
             x = np.concatenate([part.x for part in factors if part.x is not None])
-        return replace(first, codes=np.concatenate([part.codes for part in factors]), x=x)
+        return replace(first, codes=np.concatenate([part.codes for part in factors]), x=x, counts=None)
     stacked = sparse.csr_array(sparse.vstack([part.concrete().X for part in some], format="csr"))
     return SparseRows(stacked)
 
