@@ -7,9 +7,11 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
+from tests.policies import set_policy
 
 from oddsmith import Design, GaussianKernel, GaussianPrior, LogisticRegression, Polynomial, compare_widths
 from oddsmith.data import load_dataset
+from oddsmith.design import table as design_table
 from oddsmith.engines import MemorySource
 from oddsmith.errors import (
     ConvergenceWarning,
@@ -374,3 +376,33 @@ def test_a_scale_for_each_factor_is_that_of_its_columns() -> None:
     assert scales["u"] == scales["v"] != scales["city[c01]"]
     with pytest.raises(InvalidInputError, match=r"'column'.*'each', 'factor'"):
         LogisticRegression(GaussianPrior("evidence", groups="column")).fit(table, y)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "table", "many levels"])
+def test_cross_validated_losses_are_those_of_fits_however_rare_a_column(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """A sample of the rows hardly has such a column, so its Hessian would lead far away at large scales."""
+    rng = np.random.default_rng(8)
+    level = np.zeros(40_000, dtype=int)
+    level[:360] = np.repeat(np.arange(1, 61), 6)
+    x = rng.normal(size=(40_000, 2))
+    y = (x[:, 0] + 2.0 * (level % 3 == 1) - (level % 3 == 2) + rng.logistic(size=40_000) > 0).astype(int)
+    X: object = np.column_stack([x, level[:, None] == np.arange(1, 61)]).astype(float)
+    if form == "sparse":
+        X = sparse.csr_matrix(X)
+    elif form != "dense":
+        monkeypatch.setattr(design_table, "SPLIT_ELEMENTS", 0)
+        X = pd.DataFrame({"u": x[:, 0], "v": x[:, 1], "level": pd.Categorical(level)})
+    if form == "many levels":
+        set_policy(monkeypatch, largest_hessian=3, eliminated_columns=1, eliminated_levels=2)
+    scales, fold = np.geomspace(0.1, 100.0, 12), np.arange(40_000) % 2
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(2)]
+    found = LogisticRegression(GaussianPrior("cv", scales=scales, cv=splits)).fit(X, y).selection_.to_dict()
+    taken = X.iloc if isinstance(X, pd.DataFrame) else X
+    for scale, loss in list(zip(scales, found["log_loss"], strict=True))[-4::3]:
+        expected = []
+        for train, test in splits:
+            model = LogisticRegression(scale).fit(taken[train], y[train])
+            expected.append(-np.log(model.predict_proba(taken[test])[np.arange(len(test)), y[test]]).mean())
+        assert loss == pytest.approx(np.mean(expected), abs=5e-6)

@@ -249,7 +249,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     def _takes_parts(self) -> bool:
         """Whether rows may come in parts, with categories as codes: for likelihood fits without basis functions."""
         searched = isinstance(self.prior, JeffreysPrior | LaplacePrior)
-        searched = searched or getattr(self.prior, "scale", None) in ("loo", "cv")
+        searched = searched or getattr(self.prior, "scale", None) == "loo"
         return self.basis is None and not searched and not is_bounded(LINKS[self.link])
 
     def __getstate__(self) -> Any:

@@ -64,6 +64,11 @@ class PriorFamily:
         assert self.objective.penalty is not None
         return self.objective.penalty
 
+    @property
+    def forms_hessian(self) -> bool:
+        """Whether the Hessian is formed: there are few weights, or a factor is eliminated."""
+        return self.objective.eliminated is not None or self.objective.size <= policy.POLICY.largest_hessian
+
     def at(self, log_alpha: Array, objective: FoldObjective | None = None) -> FoldObjective:
         """Return the objective (or that of other rows) with a prior of these precisions."""
         alpha = np.where(self.unit.Q > 0, np.exp(log_alpha)[self.group], 0.0)
