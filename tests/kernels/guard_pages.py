@@ -27,6 +27,7 @@ from oddsmith.kernels.native import (
     EpochRows,
     Kernels,
     LbfgsProblem,
+    ModelHessians,
     MomentsProblem,
     NewtonProblem,
     ProductsProblem,
@@ -381,7 +382,14 @@ def models(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     rows = {"t": room.codes(n, 2), "s": room.weights(n), "offset": room.maybe(n)}
     at = {"C": C, "W": room.normal(C, m), "b": room.normal(C), "center": room.normal(m), "g": room.zeros(C, m + 1)}
     print("models", dtype, layout, f"n={n} m={m} C={C}", flush=True)
-    return "models", DenseProblem(x, KINDS[dtype], n, m, row, column, n, n, **rows, **at), room.zeros(C)
+    hessians = None
+    if rng.random() < 0.5:
+        members = [np.flatnonzero(rng.random(m + 1) < 0.5) for _ in range(C)]
+        sizes = np.array([len(each) for each in members])
+        first, begin = (np.append(0, np.cumsum(each)) for each in (sizes, sizes**2))
+        member = room.put(np.concatenate(members).astype(np.int32))
+        hessians = ModelHessians(room.put(first), member, room.put(begin), room.zeros(max(1, int(begin[-1]))))
+    return "models", DenseProblem(x, KINDS[dtype], n, m, row, column, n, n, **rows, **at), room.zeros(C), hessians
 
 
 def newton(kernels: Kernels, room: Room) -> tuple[Any, ...]:

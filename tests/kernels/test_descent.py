@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from oddsmith.block import Block
 from oddsmith.kernels import native
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
-from oddsmith.kernels.curvature import gradients
+from oddsmith.kernels.curvature import models
 from oddsmith.kernels.reference import CurvatureParams
 
 PARTS = {
@@ -149,9 +150,27 @@ def test_gradients_of_several_models_are_those_of_each(level: str, layout: str, 
     offset = rng.normal(size=(157, 1)) if weighted else None
     W = rng.normal(size=(9, 11)) * (rng.random((9, 11)) < np.linspace(0.0, 1.0, 9)[:, None])
     at = CurvatureParams(W=W, b=rng.normal(size=9), center=np.full(11, 3.0))
+    members = [np.flatnonzero(rng.random(12) < share) for share in np.linspace(0.0, 1.0, 9)]
     with native.using(native.REFERENCE):
-        value, g = gradients(Block(X, t, s, offset), at)
+        value, g, H = models(Block(X, t, s, offset), at, members=members)
     with native.using(level):
-        found, slopes = gradients(Block(shifted(X, 1) if layout in "CF" else X, t, s, offset), at)
+        block = Block(shifted(X, 1) if layout in "CF" else X, t, s, offset)
+        found, slopes, hessians = models(block, at, members=members)
+        alone, none, _ = models(block, at, slopes=False)
     np.testing.assert_allclose(found, value, rtol=1e-13)
     np.testing.assert_allclose(slopes, g, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(hessians, H, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(alone, found)
+    assert not none.any()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_many_models_are_the_sums_of_a_few(level: str) -> None:
+    rng = np.random.default_rng(6)
+    block = Block(rng.normal(size=(700, 5)), rng.integers(2, size=700).astype(np.int32))
+    at = CurvatureParams(W=rng.normal(size=(71, 5)), b=rng.normal(size=71), center=np.zeros(5))
+    with native.using(level):
+        value, g, _ = models(block, at)
+        each = [models(block, replace(at, W=at.W[k : k + 1], b=at.b[k : k + 1])) for k in range(71)]
+    np.testing.assert_allclose(value, [found[0][0] for found in each], rtol=1e-13)
+    np.testing.assert_allclose(g, [found[1][0] for found in each], rtol=1e-11, atol=1e-11)

@@ -19,7 +19,7 @@ from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
 from oddsmith.likelihood.product_columns import DenseProductColumns, SparseProductColumns, row_starts
-from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide
+from oddsmith.likelihood.sparse_batch import BatchPoint, PathBatch
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.solvers import policy
@@ -394,12 +394,13 @@ def test_a_guide_states_its_hessian_in_other_coordinates():
     )
     other = replace(one, coordinates=frame, objective=make_objective(one.problem, frame)[0])
     w = 0.1 * np.arange(13.0)
-    guide = PathGuide(
-        one.coordinates, 2.0 * one.objective.weight, (1.0,), ((w, one.objective.evaluate(w, 2).dense_hessian),)
-    )
+    e = one.objective.evaluate(w, 2)
+    point = BatchPoint(penalty=one.unit, target=w, H=2.0 * e.dense_hessian, e=e)
+    doubled = replace(one, objective=replace(one.objective, weight=2.0 * one.objective.weight))
+    guide = PathBatch(doubled, [1.0], {0: point}, None)
     ((moved, H),) = guide.starts(other)
     np.testing.assert_allclose(other.user_weights(moved), one.user_weights(w), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(2.0 * H, other.objective.evaluate(moved, 2).dense_hessian, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(H, other.objective.evaluate(moved, 2).dense_hessian, rtol=1e-9, atol=1e-9)
 
 
 def test_an_elastic_net_advances_together_as_alone(monkeypatch):

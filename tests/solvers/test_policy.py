@@ -28,6 +28,7 @@ from oddsmith.errors import UnavailableError
 from oddsmith.likelihood import class_blocks, coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.likelihood.fold_batch import FoldBatch, FoldGroup, FoldRows, neighbours
 from oddsmith.likelihood.fused_lbfgs import preconditioners, slice_count
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
@@ -319,6 +320,18 @@ def scales_together(n: int) -> bool:
     return advance_together(SparseProblem(problem=None, objective=stated, coordinates=None, unit=None))  # type: ignore[arg-type]
 
 
+def folds_together(n: int) -> bool:
+    """Whether two folds of these rows share their passes."""
+    half, other = np.arange(n // 2), np.arange(n // 2, n)
+    return FoldRows.of(MemorySource(np.zeros((n, 1)), np.zeros(n, dtype=np.int32), K=1), [(half, other)]) is not None
+
+
+def hessian_pays(members: int) -> bool:
+    """Whether Hessians of five folds over so many of 201 coordinates are formed."""
+    batch: Any = SimpleNamespace(folds=range(5), stated=SimpleNamespace(objective=SimpleNamespace(size=201)))
+    return FoldBatch._pays(batch, FoldGroup(places=range(1), w=np.zeros(1), H=np.eye(1), members=np.arange(members)))
+
+
 def has_sample(n: int) -> bool:
     """Whether a fit of 100 weights under a LaplacePrior begins on a sample of these rows."""
     rows: Any = SimpleNamespace(n_rows=n, size=100, subsample=lambda rows, seed: rows)
@@ -470,6 +483,9 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "narrow_change": (change_looked_up, {0.19: False, 0.21: True}),
     "sparse_products": (lambda n: scales_together(int(n)), {2999: False, 3001: True}),
     "sparse_stride": (lambda n: first_places(int(n)), {20: [0, 7, 15, 19]}),
+    "fold_range_rows": (lambda n: folds_together(int(n)), {1999: False, 2000: True}),
+    "fold_group": (lambda far: len(neighbours(np.array([[0.0], [far]]), 1.0)), {0.99: 1, 1.01: 2}),
+    "fold_hessian_rounds": (lambda n: hessian_pays(int(n)), {111: True, 112: False}),
     "sparse_tight": (lambda gap: dual.corrects(2000, gap), {4.9: False, 5.1: True}),
     "sparse_slow": (lambda gap: dual.stops(gap, last=1.0), {0.29: False, 0.31: True}),
     "sparse_last_steps": (lambda _: dual.last_steps(), {0: 4}),

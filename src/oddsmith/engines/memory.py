@@ -212,10 +212,17 @@ class MemorySource:
             return replace(self, slice_rows=self._sample_slice(self.n_rows)).kept()
         return self.take(self.spread(rows, seed))
 
-    def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
-        """Return a source of the given rows, copied (into ``room``, if given and suitable)."""
+    def take(
+        self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None, *, as_stored: bool = False
+    ) -> MemorySource:
+        """Return a source of the given rows, copied (into ``room``, if given and suitable).
+
+        Those of an array are in C order, unless they lie ``as_stored``.
+        """
         if isinstance(self.X, SplitRows):
             X: Any = self.X.take(rows)
+        elif as_stored and isinstance(self.X, np.ndarray) and self.X.flags.f_contiguous:
+            X = _take_rows(self.X.T, rows, axis=1).T
         else:
             X = self.X[rows] if sparse.issparse(self.X) else _take_rows(self.X, rows, room)
         s = None if self.s is None else self.s[rows]
@@ -317,20 +324,23 @@ class RunSource:
 
 
 def _take_rows(
-    X: npt.NDArray[Any], rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None
+    X: npt.NDArray[Any], rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None, *, axis: int = 0
 ) -> npt.NDArray[Any]:
-    """Return rows of an array, in C order, copied by all cores if they are many.
+    """Return rows of an array, in C order, copied by all cores if they are many; or columns, with ``axis=1``.
 
     >>> _take_rows(np.eye(3), np.array([2, 0])).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    taken = np.empty((len(rows), *X.shape[1:]), dtype=X.dtype) if room is None else room[: len(rows)]
+    shape = (len(rows), *X.shape[1:]) if axis == 0 else (len(X), len(rows))
+    taken = np.empty(shape, dtype=X.dtype) if room is None else room[: len(rows)]
     parts = available_cores() if taken.nbytes > SMALL_BYTES else 1
-    edges = [len(rows) * i // parts for i in range(parts + 1)]
+    edges = [len(taken) * i // parts for i in range(parts + 1)]
 
     def copy(ends: tuple[int, int]) -> None:
         some = rows[slice(*ends)]
-        if X.flags.c_contiguous:  # Every number is that of a row: "clip" only spares a second buffer.
+        if axis == 1:
+            X[slice(*ends)].take(rows, axis=1, out=taken[slice(*ends)], mode="clip")
+        elif X.flags.c_contiguous:  # Every number is that of a row: "clip" only spares a second buffer.
             X.take(some, axis=0, out=taken[slice(*ends)], mode="clip")
         elif not X.flags.f_contiguous:  # of which "take" would copy all
             taken[slice(*ends)] = X[some]

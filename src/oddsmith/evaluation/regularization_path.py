@@ -304,7 +304,8 @@ def regularization_path(
         Parameters of `LogisticRegression` (``basis``, ``design``, ``link``, ``reference``, ``fit_intercept``,
         ``class_weight``, ``threads``, ``max_iter``), or how files are read (see `scan`).
 
-    Cost: a few passes for each scale, fewer if many weights are zero; with ``cv``, one more path for each fold.
+    Cost: a few passes for each scale, fewer if many weights are zero or rows are many. With ``cv``, one more path for
+    each fold; where rows are many, all folds share about four passes over a sorted copy of the rows.
 
     References
     ----------

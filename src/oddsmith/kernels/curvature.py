@@ -6,7 +6,7 @@ Links other than the logit, and machines without the compiled kernels, are serve
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from oddsmith.kernels.native import (
     CsrProblem,
     DenseProblem,
     Kernels,
+    ModelHessians,
     address,
     addresses,
     contiguous,
@@ -30,7 +31,8 @@ from oddsmith.kernels.native import (
 )
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.losses import row_losses
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, sigmoid
+from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, LazyRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
@@ -358,24 +360,48 @@ def _softmax(kernels: Kernels, A: Array, t: npt.NDArray[np.int32], s: Array | No
     return value.value
 
 
-def gradients(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
-    """Return losses (k) and gradients (k × (M + 1)) of k models of two classes, with weights ``at``, in one reading."""
+def models(
+    block: Block, at: CurvatureParams, *, slopes: bool = True, members: Sequence[Indices] = ()
+) -> tuple[Array, Array, Array]:
+    """Return losses (k) and gradients (k × (M + 1)) of k models of two classes, with weights ``at``, in one reading.
+
+    Gradients are zero without ``slopes``. With ``members``, the coordinates of each that matter (0 is the intercept),
+    the Hessians over them follow, one after the other.
+    """
     kernels, Phi = native.kernels(), block.Phi.concrete()
     k, M = at.W.shape
     if block.offset is not None and block.offset.shape[1] > 1:
         block = replace(block, offset=block.offset[:, :1])
+    sizes = np.array([len(each) for each in members], dtype=np.int64)
+    H = np.zeros(int((sizes**2).sum()))
     if kernels is not None and isinstance(Phi, DenseRows) and block.n_rows and M:
         value, g = np.zeros(k), np.zeros((k, M + 1))
         held = block if Phi is block.Phi else replace(block, Phi=Phi)  # it keeps the arrays that the kernel reads
         problem = DenseProblem.from_buffer_copy(dense_addresses(held, 1))
         W, b, center = contiguous(at.W), contiguous(at.b), contiguous(at.center)
         problem.C, problem.W, problem.b, problem.center = k, address(W), address(b), address(center)
-        problem.g = address(g)
-        kernels("models", problem, address(value))
-        return value, g
+        problem.g = address(g) if slopes else None
+        hessians = None
+        if members:
+            first, begin = (np.append(0, np.cumsum(each)) for each in (sizes, sizes**2))
+            member = np.concatenate(members).astype(np.int32)
+            hessians = ModelHessians(**addresses(first=first, member=member, at=begin, H=H))
+        kernels("models", problem, address(value), hessians)
+        return value, g, H
     block = replace(block, t=(block.t == 1).astype(np.int32))
     each = [curvature(block, replace(at, W=at.W[i : i + 1], b=at.b[i : i + 1], order=1)) for i in range(k)]
-    return np.array([found[0] for found in each]), np.vstack([found[1] for found in each])
+    if members:
+        H = _model_hessians(block, at, members)
+    return np.array([found[0] for found in each]), np.vstack([found[1] for found in each]), H
+
+
+def _model_hessians(block: Block, at: CurvatureParams, members: Sequence[Indices]) -> Array:
+    """Return the Hessians of models of two classes over some coordinates each, one after the other."""
+    Z = np.column_stack([np.ones(block.n_rows), block.Phi.dense() - at.center])
+    A = Z[:, 1:] @ at.W.T + at.b + (0.0 if block.offset is None else block.offset)
+    h = sigmoid(A) * sigmoid(-A) * (1.0 if block.s is None else block.s[:, None])
+    parts = (Z[:, which] for which in members)
+    return np.concatenate([((own * h[:, i, None]).T @ own).ravel() for i, own in enumerate(parts)])
 
 
 def _csr_rows(block: Block) -> csr_array:

@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit
 
-from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import EPS, Array
@@ -41,26 +40,6 @@ NEAR = 0.3  # The relative gap of a point from which its neighbours begin.
 SAMPLE_TOLERANCE, SAMPLE_STEPS = 1e-2, 20  # The relative gap of a fit to a sample, and its most steps.
 
 
-@dataclass(frozen=True)
-class PathGuide:
-    """Some points of a path, with Hessians near them: there the path of a similar problem begins."""
-
-    coordinates: Coordinates
-    weight: float
-    scales: tuple[float, ...]
-    points: tuple[tuple[Array, Array], ...]
-
-    def starts(self, stated: SparseProblem) -> list[tuple[Array, Array]]:
-        """Return weights and Hessians in the coordinates of another problem over the same columns."""
-        old, new = self.coordinates, stated.coordinates
-        back = np.diag(np.concatenate([[1.0], old.scale / new.scale]))
-        back[0, 1:] = (old.center - new.center) / new.scale
-        ahead = np.diag(np.concatenate([[1.0], new.scale / old.scale]))
-        ahead[0, 1:] = (new.center - old.center) / old.scale
-        share = stated.objective.weight / self.weight
-        return [(ahead @ w, share * (back.T @ H @ back)) for w, H in self.points]
-
-
 def advance_together(stated: SparseProblem) -> bool:
     """Return whether scales are solved together: rows are many, and the loss is that of two classes."""
     objective = stated.objective
@@ -70,23 +49,34 @@ def advance_together(stated: SparseProblem) -> bool:
 
 def evaluate_together(objective: FoldObjective, points: Sequence[Array]) -> list[ObjectiveValue]:
     """Return value and gradient at several points: one pass."""
-    raw = [objective.raw(x) for x in points]
-    params = LossesParams(np.vstack([W for W, _ in raw]), np.concatenate([b for _, b in raw]), objective.center)
-    sums = objective.fold(Gradients, params)
-    unit = np.concatenate([[1.0], objective.scale])
-    found = []
-    for x, loss, slope in zip(points, sums.value, sums.gradient, strict=True):
-        value, gradient = float(loss), slope / unit
-        if objective.penalty is not None:
-            more, extra = objective.penalty.at(x[None])
-            value, gradient = value + more, gradient + extra[0]
-        gradient = np.where(objective.free[0], gradient, 0.0)
-        found.append(ObjectiveValue(w=x, value=value, log_likelihood=-float(loss), gradient=gradient))
-    return found
+    sums = objective.fold(Gradients, models_at(objective, points))
+    return evaluations(objective, points, sums.value, sums.gradient)
+
+
+def models_at(objective: FoldObjective, points: Sequence[Array]) -> LossesParams:
+    """Return the weights of several models of two classes, as kernels read them."""
+    X = np.where(objective.free[0], np.stack(points), 0.0)
+    return LossesParams(X[:, 1:] / objective.scale, X[:, 0].copy(), objective.center)
+
+
+def evaluations(
+    objective: FoldObjective, points: Sequence[Array], losses: Array, gradients: Array
+) -> list[ObjectiveValue]:
+    """Return the evaluations at several points with the sums of the kernels there."""
+    X, free = np.stack(points), objective.free[0]
+    values, slopes = losses, gradients / np.concatenate([[1.0], objective.scale])
+    if objective.penalty is not None:
+        more = [objective.penalty.at(x[None]) for x in X]
+        values, slopes = values + [value for value, _ in more], slopes + np.vstack([slope for _, slope in more])
+    slopes = np.where(free, slopes, 0.0)
+    return [
+        ObjectiveValue(w=x, value=float(value), log_likelihood=-float(loss), gradient=slope)
+        for x, value, loss, slope in zip(points, values, losses, slopes, strict=True)
+    ]
 
 
 @dataclass(kw_only=True)
-class _Point:
+class BatchPoint:
     """One scale on its way: where to look next, the last accepted evaluation, and the model there."""
 
     penalty: SparsePenalty
@@ -117,7 +107,7 @@ class _Point:
         self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
         self.done = self.gap <= tol * max(1.0, abs(value)) and (self.ending is None or self._ends(new, self.ending))
         if not self.done:
-            self.target = _model_minimum(self.H, new.gradient, new.w, self.penalty)
+            self.target = model_minimum_near(self.H, new.gradient, new.w, self.penalty)
 
     def _ends(self, new: ObjectiveValue, ending: Ending) -> bool:
         """Return whether the gap is near what is left."""
@@ -141,18 +131,21 @@ class PathBatch:
 
     stated: SparseProblem
     scales: Sequence[float]
-    points: dict[int, _Point]
+    points: dict[int, BatchPoint]
     mean_bound: float | None
 
     @classmethod
     def begun(
-        cls, stated: SparseProblem, scales: Sequence[float], e: ObjectiveValue, guide: PathGuide | None, tol: float
+        cls, stated: SparseProblem, scales: Sequence[float], e: ObjectiveValue, guide: PathBatch | None, tol: float
     ) -> PathBatch:
         """Begin at some scales: where a guide ended, or a sample; without either these are solved one by one."""
         places = first_places(len(scales))
         some = [scales[k] for k in places]
-        batch, sample = cls(stated, scales, {}, _mean_bound(stated, e)), stated.on_sample()
-        if guide is not None and list(guide.scales) == some:
+        bound = None
+        if has_mean_bound(stated):  # one pass
+            bound = mean_bound(stated, e, evaluate_together(stated.objective, [intercept_moved(e.w)])[0])
+        batch, sample = cls(stated, scales, {}, bound), stated.on_sample()
+        if guide is not None and list(guide.scales) == list(scales):
             starts = guide.starts(stated)
         elif sample is not None:
             starts = _sample_optima(sample, some, e)
@@ -181,38 +174,46 @@ class PathBatch:
                 point.take(new, tol)
                 if point.steps >= policy.POLICY.sparse_batch_rounds and not point.done:
                     self._solve_alone(k, point, tol)
-        return [_optimum(self.points[k]) for k in range(len(self.scales))]
+        return [optimum_of(self.points[k]) for k in range(len(self.scales))]
 
-    def guide(self) -> PathGuide:
-        """Return where the path of a similar problem may begin."""
-        places = first_places(len(self.scales))
-        ends = [(_optimum(self.points[k]).e.w, _optimum(self.points[k]).H) for k in places]
-        scales = tuple(self.scales[k] for k in places)
-        return PathGuide(self.stated.coordinates, self.stated.objective.weight, scales, tuple(ends))
+    def starts(self, stated: SparseProblem) -> list[tuple[Array, Array]]:
+        """Return where the path of a similar problem over the same columns may begin: some weights and Hessians."""
+        old, new = self.stated.coordinates, stated.coordinates
+        back = np.diag(np.concatenate([[1.0], old.scale / new.scale]))
+        back[0, 1:] = (old.center - new.center) / new.scale
+        ahead = np.diag(np.concatenate([[1.0], new.scale / old.scale]))
+        ahead[0, 1:] = (new.center - old.center) / old.scale
+        share = stated.objective.weight / self.stated.objective.weight
+        optima = [optimum_of(self.points[k]) for k in first_places(len(self.scales))]
+        return [(ahead @ each.e.w, share * (back.T @ each.H @ back)) for each in optima]
 
-    def _add(self, k: int, target: Array, H: Array, e: ObjectiveValue) -> _Point:
-        penalty = self.stated.penalty_at(self.scales[k], e)
-        if self.mean_bound is not None:
-            # A class's mean activation is on the wrong side by at most its loss: the rest of it is due to the weights.
-            least = float(self.stated.problem.class_weight.min())
-            value = e.value + penalty.value(e.w)
-            penalty = replace(penalty, reach=value * (1.0 / least + self.scales[k] * self.mean_bound))
-        stated = self.stated
-        ending = (
-            Ending(objective=stated.objective, penalty=penalty, curvature=stated.curvature_at) if stated.tight else None
-        )
-        self.points[k] = _Point(penalty=penalty, target=target, H=H, ending=ending)
+    def hessian_near(self, k: int) -> Array:
+        """Return a model of the Hessian at a scale, between those that are kept."""
+        places = [place for place in sorted(self.points) if self.points[place].H is not None]
+        above = next(place for place in places if place >= k)
+        below = max((place for place in places if place <= k), default=above)
+        one, other = self.points[below].H, self.points[above].H
+        assert one is not None and other is not None
+        t = (k - below) / max(1, above - below)
+        return one if t == 0.0 else (1.0 - t) * one + t * other
+
+    def _add(self, k: int, target: Array, H: Array, e: ObjectiveValue) -> BatchPoint:
+        stated, penalty = self.stated, bounded_penalty(self.stated, self.scales[k], e, self.mean_bound)
+        ending = None
+        if stated.tight:
+            ending = Ending(objective=stated.objective, penalty=penalty, curvature=stated.curvature_at)
+        self.points[k] = BatchPoint(penalty=penalty, target=target, H=H, ending=ending)
         return self.points[k]
 
-    def _solve_alone(self, k: int, point: _Point, tol: float) -> None:
+    def _solve_alone(self, k: int, point: BatchPoint, tol: float) -> None:
         assert point.e is not None
         self.stated.H = point.H
         point.settle(self.stated.solve(self.scales[k], point.e, tol=tol, max_iter=self.stated.problem.max_iter))
 
     def _bisect(self) -> None:
         """Begin between neighbours that are near their optima, as many as there is memory for their Hessians."""
-        size, kept = self.stated.objective.size, set(first_places(len(self.scales)))
-        room = policy.POLICY.sparse_batch_bytes / (8.0 * size**2)
+        room, n = batch_room(self.stated), len(self.scales)
+        kept = set(range(n) if n <= room else first_places(n))
         places = sorted(self.points)
         for before, k, after in zip([-1, *places], places, [*places[1:], len(self.scales)], strict=False):
             if self.points[k].done and k not in kept and before >= k - 1 and after <= k + 1:
@@ -232,22 +233,47 @@ class PathBatch:
         bend = 0.5 * t * (1.0 - t) * ((other.H - one.H) @ (other.e.w - one.e.w))
         gradient = (1.0 - t) * one.e.gradient + t * other.e.gradient - bend
         point = self._add(k, x, H, one.e)
-        point.target = _model_minimum(H, gradient, x, point.penalty)
+        point.target = model_minimum_near(H, gradient, x, point.penalty)
 
 
-def _mean_bound(stated: SparseProblem, e: ObjectiveValue) -> float | None:
-    """Return the largest mean of a column in a class, against its penalty at scale 1; ``e`` is the null point.
+def batch_room(stated: SparseProblem) -> int:
+    """Return how many Hessians there is memory for."""
+    return max(1, int(policy.POLICY.sparse_batch_bytes / (8.0 * stated.objective.size**2)))
 
-    One pass. None with offsets, or where columns are free: then it says nothing of the intercept.
-    """
-    objective, problem, blocks = stated.objective, stated.problem, stated.unit.blocks
-    penalised = blocks.strength > 0.0
-    if problem.source.has_offset or not problem.intercept or (~penalised).sum() > 1:
-        return None
-    moved = e.w.copy()
+
+def bounded_penalty(stated: SparseProblem, scale: float, e: ObjectiveValue, mean_bound: float | None) -> SparsePenalty:
+    """Return the penalty at a scale; what is known of the means of the classes bounds the optimum's intercept."""
+    penalty = stated.penalty_at(scale, e)
+    if mean_bound is None:
+        return penalty
+    # A class's mean activation is on the wrong side by at most its loss: the rest of it is due to the weights.
+    least = float(stated.problem.class_weight.min())
+    value = e.value + penalty.value(e.w)
+    return replace(penalty, reach=value * (1.0 / least + scale * mean_bound))
+
+
+def has_mean_bound(stated: SparseProblem) -> bool:
+    """Return whether means of classes bound the intercept: there are no offsets, and no other weight is free."""
+    penalised = stated.unit.blocks.strength > 0.0
+    return not stated.problem.source.has_offset and stated.problem.intercept and (~penalised).sum() <= 1
+
+
+def intercept_moved(w: Array) -> Array:
+    """Return weights with another intercept."""
+    moved = w.copy()
     moved[0] += 1.0
-    p, q = float(expit(e.w[0])), float(expit(moved[0]))
-    total = (evaluate_together(objective, [moved])[0].gradient - e.gradient) / (q - p)  # all weights are zero
+    return moved
+
+
+def mean_bound(stated: SparseProblem, e: ObjectiveValue, moved: ObjectiveValue) -> float:
+    """Return the largest mean of a column in a class, against its penalty at scale 1.
+
+    Of ``e`` and ``moved`` all weights are zero, and the intercepts differ.
+    """
+    problem, blocks = stated.problem, stated.unit.blocks
+    penalised = blocks.strength > 0.0
+    p, q = float(expit(e.w[0])), float(expit(moved.w[0]))
+    total = (moved.gradient - e.gradient) / (q - p)
     second = p * total - e.gradient
     first_mean, second_mean = (total - second) / problem.class_weight[0], second / problem.class_weight[1]
     largest = np.maximum(blocks.norms(first_mean), blocks.norms(second_mean))
@@ -264,7 +290,8 @@ def first_places(n: int) -> list[int]:
     return sorted({0, *range(stride - 1, n, stride), n - 1})
 
 
-def _model_minimum(H: Array, gradient: Array, x: Array, penalty: SparsePenalty) -> Array:
+def model_minimum_near(H: Array, gradient: Array, x: Array, penalty: SparsePenalty) -> Array:
+    """Return the minimum of a model to a small part of what its conditions are missed by at ``x``."""
     missed = violation(penalty.blocks, x, gradient)
     return minimise_model(H, gradient, x, penalty.blocks, tol=PRECISION * missed)
 
@@ -281,7 +308,8 @@ def _sample_optima(sample: SparseProblem, scales: Sequence[float], e: ObjectiveV
     return found
 
 
-def _optimum(point: _Point) -> SparseOptimum:
+def optimum_of(point: BatchPoint) -> SparseOptimum:
+    """Return where a point ended."""
     assert point.e is not None
     H = np.zeros((0, 0)) if point.H is None else point.H
     gap = max(point.gap, 0.0) + ROUNDING * abs(point.value)

@@ -13,7 +13,7 @@ from scipy import sparse
 from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide, advance_together
+from oddsmith.likelihood.sparse_batch import PathBatch, advance_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
@@ -41,7 +41,7 @@ class SparsePath:
     objective: Array
     gap: Array
     passes: int
-    guide: PathGuide | None = None
+    guide: PathBatch | None = None
 
     @property
     def weights(self) -> Array:
@@ -55,7 +55,7 @@ def solve_path(
     n: int = 100,
     *,
     tol: float = 1e-7,
-    guide: PathGuide | None = None,
+    guide: PathBatch | None = None,
     tight: bool = True,
 ) -> SparsePath:
     """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
@@ -85,7 +85,7 @@ def solve_path(
     for point in optima:
         weights.append(sparse.csr_array(stated.user_weights(point.e.w)))
         found.append((point.e.log_likelihood, point.value, point.gap))
-    return replace(_path(stated, scales, weights, found), guide=None if batch is None else batch.guide())
+    return replace(_path(stated, scales, weights, found), guide=batch)
 
 
 def _path(

@@ -119,7 +119,7 @@ class SparseProblem:
                 break
             sub = self._over(np.unique(free % self.objective.shape[1])[1:] - 1)
             inner = sub.objective.evaluate(self._restricted(e.w, sub.columns), 2)
-            pen = replace(self._penalty_over(self.unit.scaled(0.0), sub.columns), reach=1.0)
+            pen = replace(self.penalty_over(self.unit.scaled(0.0), sub.columns), reach=1.0)
             found = ProximalNewton(tol=1e-15, max_iter=30).minimise(sub.objective, pen, inner, inner.dense_hessian)
             before = e
             e = self.objective.evaluate(self._expanded(found.e.w, sub.columns))
@@ -318,7 +318,7 @@ class SparseProblem:
             if self.working is None or not np.isin(wanted, self.working.columns).all():
                 self.working = self._over(wanted)
             working = self.working
-            sub_penalty = self._penalty_over(penalty, working.columns)
+            sub_penalty = self.penalty_over(penalty, working.columns)
             x = self._restricted(e.w, working.columns)
             if working.H is None:
                 inner = working.objective.evaluate(x, 2)
@@ -414,7 +414,7 @@ class SparseProblem:
         whole[:, np.concatenate([[0], columns + 1])] = x.reshape(C, -1)
         return whole.ravel()
 
-    def _penalty_over(self, penalty: SparsePenalty, columns: npt.NDArray[np.intp]) -> SparsePenalty:
+    def penalty_over(self, penalty: SparsePenalty, columns: npt.NDArray[np.intp]) -> SparsePenalty:
         """Return the penalty of some columns: blocks are there whole or not at all."""
         C, P = self.objective.shape
         place = np.full(P, -1)

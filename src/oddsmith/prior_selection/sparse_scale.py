@@ -13,8 +13,9 @@ from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import Coordinates, is_large, threads_of
 from oddsmith.likelihood.fit import make_objective
+from oddsmith.likelihood.fold_batch import FoldBatch, FoldRows
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.sparse_batch import PathGuide
+from oddsmith.likelihood.sparse_batch import PathBatch, advance_together
 from oddsmith.likelihood.sparse_path import SPAN, solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
@@ -60,38 +61,46 @@ def select_laplace(problem: Problem, seed: int | None) -> tuple[Selection, Lapla
 
 
 def cross_validated_loss(
-    problem: Problem, splits: Sequence[Split], scales: Array, tol: float = FOLD_TOL, guide: PathGuide | None = None
+    problem: Problem, splits: Sequence[Split], scales: Array, tol: float = FOLD_TOL, guide: PathBatch | None = None
 ) -> tuple[Array, Array]:
     """Return the mean log loss of the rows left out at each of ascending ``scales``, and its standard error over folds.
 
-    Each fold is a path on its training rows; it begins near the path of all rows, of which ``guide`` is, or that of the
-    first fold. Folds run in parallel where the rows are few; of many, the rows of a fold do, and two folds at a time,
-    since there is work between two passes. Cost: a path for each fold, two of them in memory for large data.
+    Each fold is a path on its training rows. Where the rows are many, it begins near the path of all rows, of which
+    ``guide`` is, and all folds share their passes (`FoldBatch`): about four passes, and a sorted copy of the rows.
+    Otherwise folds run in parallel, each on a copy of its rows: two at a time for large data.
     """
-    source, losses = problem.memory_source, []
+    source = problem.memory_source
+    if guide is None and advance_together(SparseProblem.of(problem)):
+        guide = solve_path(problem, scales, tol=tol, tight=False).guide
+    rows = None if guide is None else FoldRows.of(guide.stated.objective.memory_source, splits)
+    if guide is not None and rows is not None:
+        sums = FoldBatch.of(guide, rows, splits).losses(tol)
+        tested = [float(len(test) if source.s is None else source.s[test].sum()) for _, test in splits]
+        return _over_folds(sums / np.array(tested)[:, None])
     threads = threads_of(problem.engine) or available_cores()
     together = 1 if is_large(source) else min(threads, len(splits))
     inside = problem if together == 1 else replace(problem, engine=MemoryEngine(1))
-    if guide is None and together == 1:
-        first, guide = _fold_losses(problem, splits[0], scales, tol, None)
-        losses, splits = [first], splits[1:]
     with ThreadPoolExecutor(max(together, min(threads, 2))) as pool:
-        losses += [loss for loss, _ in pool.map(lambda split: _fold_losses(inside, split, scales, tol, guide), splits)]
-    found = np.array(losses)
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(len(scales), np.nan)
-    return found.mean(axis=0), error
+        return _over_folds(
+            np.array(list(pool.map(lambda split: _fold_losses(inside, split, scales, tol, guide), splits)))
+        )
 
 
-def _fold_losses(
-    problem: Problem, split: Split, scales: Array, tol: float, guide: PathGuide | None
-) -> tuple[Array, PathGuide | None]:
-    """Return the mean loss of the test rows at each scale, fitted to the training rows, and what guides other folds."""
+def _over_folds(losses: Array) -> tuple[Array, Array]:
+    """Return the mean of losses (folds × scales) and its standard error."""
+    F, n = losses.shape
+    error = losses.std(axis=0, ddof=1) / np.sqrt(F) if F > 1 else np.full(n, np.nan)
+    return losses.mean(axis=0), error
+
+
+def _fold_losses(problem: Problem, split: Split, scales: Array, tol: float, guide: PathBatch | None) -> Array:
+    """Return the mean loss of the test rows at each scale, fitted to the training rows."""
     train, test = split
     source = problem.memory_source
     outside = source.take(test)
     path = solve_path(over_rows(problem, source.take(train)), scales, tol=tol, guide=guide, tight=False)
     tested = float(len(test) if outside.s is None else outside.s.sum())
-    return held_out_losses(over_rows(problem, outside), path.weights) / tested, path.guide
+    return held_out_losses(over_rows(problem, outside), path.weights) / tested
 
 
 def over_rows(problem: Problem, source: MemorySource) -> Problem:

@@ -81,6 +81,7 @@ def dual_gap(
     change: Array | None = None,
     product: Array | None = None,
     cost: float = 1.0,
+    slack: Array | None = None,
 ) -> float:
     """Return a bound of the objective at ``e`` less that at the optimum, from a feasible point of the dual problem.
 
@@ -91,7 +92,7 @@ def dual_gap(
 
     With ``change`` (d) and ``product`` (a Hessian of the loss times d) residuals are moved along d to first order.
     That costs ``½ dᵀHd`` times ``cost``; d is the step to the minimum of the quadratic model, where the conditions of
-    an optimum hold.
+    an optimum hold. ``slack`` bounds the size of the product where it is not known and taken for zero.
     """
     x, blocks, ridge = e.w, penalty.blocks, penalty.ridge
     loss, g = -e.log_likelihood, e.gradient - penalty.ridge * e.w
@@ -101,6 +102,8 @@ def dual_gap(
         g = g + product
         moved = 0.5 * float(change @ product) * cost
     norms, strength, ridges = blocks.norms(g), blocks.strength, ridge[blocks.member[blocks.first[:-1]]]
+    if slack is not None:
+        norms = norms + blocks.norms(slack)
     free = (strength == 0.0) & (ridges == 0.0)
     bounded = (strength > 0.0) & (ridges == 0.0)
     with np.errstate(divide="ignore"):
@@ -402,10 +405,15 @@ def _moved_gap(
     """
     H = at.dense_hessian
     d = dual_step(H, e, penalty, target)
-    far, moved = float(np.linalg.norm(e.w - at.w)), float(np.linalg.norm(d))
-    c = float(np.exp(min(objective.self_concordance * far, 1.0))) if far > 0.0 else 1.0
-    cost = c * divergence(c * objective.self_concordance * moved if moved > 0.0 else 0.0)
+    cost = moving_cost(objective.self_concordance, e.w - at.w, d)
     return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, cost) if np.isfinite(cost) else np.inf
+
+
+def moving_cost(concordance: float, away: Array, d: Array) -> float:
+    """Return the factor of what it costs to move residuals along ``d`` by a Hessian at a point that far ``away``."""
+    far, moved = float(np.linalg.norm(away)), float(np.linalg.norm(d))
+    c = float(np.exp(min(concordance * far, 700.0))) if far > 0.0 else 1.0
+    return c * divergence(c * concordance * moved if moved > 0.0 else 0.0)
 
 
 def dual_step(H: Array, e: ObjectiveValue, penalty: SparsePenalty, target: Array) -> Array:

@@ -10,9 +10,12 @@ import numpy as np
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.kernels import curvature as kernels
+from oddsmith.kernels import native
 from oddsmith.kernels.reference import CurvatureParams, curvature_intercepts
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, log1pexp
+from oddsmith.protocols import Indices
+from oddsmith.rows import DenseRows
 from oddsmith.rows.base import PRODUCTS, TILE_ELEMENTS, cache_ranges
 from oddsmith.statistic import STATISTICS, Additive, Shape
 
@@ -153,11 +156,20 @@ class InterceptCurvature(Additive):
 
 @dataclass(frozen=True)
 class LossesParams:
-    """Weights ``W`` (k × M) and ``b`` (k) of k logistic models of two classes, on columns less ``center``."""
+    """Weights ``W`` (k × M) and ``b`` (k) of k logistic models of two classes, on columns less ``center``.
+
+    ``members`` are the coordinates over which the Hessian of each is asked for, 0 for the intercept.
+    """
 
     W: Array
     b: Array
     center: Array
+    members: tuple[Indices, ...] = ()
+
+    @property
+    def models(self) -> CurvatureParams:
+        """The weights as kernels take them."""
+        return CurvatureParams(W=self.W, b=self.b, center=self.center)
 
 
 @STATISTICS.register("losses")
@@ -178,8 +190,9 @@ class Losses(Additive):
 
     @classmethod
     def of(cls, block: Block, params: LossesParams) -> Losses:
-        total = np.zeros(len(params.b))
-        Phi = block.Phi.concrete()
+        total, Phi = np.zeros(len(params.b)), block.Phi.concrete()
+        if isinstance(Phi, DenseRows) and native.kernels() is not None:
+            return cls(kernels.models(block, params.models, slopes=False)[0])
         for start, stop in cache_ranges(*Phi.shape, PRODUCTS // TILE_ELEMENTS * len(params.b)):
             part = slice(start, stop)
             A = Phi.slice(start, stop).centred(params.center).activations(params.W.T) + params.b
@@ -215,11 +228,39 @@ class Gradients(Additive):
 
     @classmethod
     def of(cls, block: Block, params: LossesParams) -> Gradients:
-        return cls(*kernels.gradients(block, CurvatureParams(W=params.W, b=params.b, center=params.center)))
+        return cls(*kernels.models(block, params.models)[:2])
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
+
+
+@STATISTICS.register("model hessians")
+@dataclass(frozen=True)
+class ModelHessians(Additive):
+    """``Σ s ∂²ℓ/∂a² (1, φ − center)(1, φ − center)ᵀ`` over the ``members`` of each of k models, one after the other.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> at = LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1), (np.array([0]), np.array([0, 1])))
+    >>> ModelHessians.of(block, at).hessian.round(4).tolist()
+    [0.5, 0.3932, 0.0, 0.0, 0.3932]
+    """
+
+    hessian: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: LossesParams) -> ModelHessians:
+        return cls(np.zeros(sum(len(each) ** 2 for each in params.members)))
+
+    @classmethod
+    def of(cls, block: Block, params: LossesParams) -> ModelHessians:
+        return cls(kernels.models(block, params.models, slopes=False, members=params.members)[2])
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        members = tuple(np.arange(first, shape.M + 1) for first in (0, 1, shape.M))
+        W, center = rng.normal(size=(3, shape.M)), rng.normal(size=shape.M)
+        return [LossesParams(W, rng.normal(size=3), center, members)]
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:

@@ -38,6 +38,12 @@ class DenseProblem(ctypes.Structure):
     )
 
 
+class ModelHessians(ctypes.Structure):
+    """``model_hessians`` of dense.c."""
+
+    _fields_ = tuple((name, _P) for name in ("first", "member", "at", "H"))
+
+
 class NewtonProblem(ctypes.Structure):
     """``newton_problem`` of newton.c."""
 
@@ -211,7 +217,7 @@ class SgdProblem(ctypes.Structure):
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
-    "models": (ctypes.POINTER(DenseProblem), _P),
+    "models": (ctypes.POINTER(DenseProblem), _P, ctypes.POINTER(ModelHessians)),
     "newton": (ctypes.POINTER(NewtonProblem),),
     "lbfgs": (ctypes.POINTER(LbfgsProblem),),
     "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),

@@ -1,5 +1,7 @@
 /* Sums over dense rows: loss, gradient, Hessian, Hessian product, moments; two classes and more, any strides. */
 
+#include <string.h>
+
 #include "dense.h"
 
 #define REAL double
@@ -282,6 +284,8 @@ static int softmax_columns(dense_problem *p) {
     return 0;
 }
 
+enum { MODELS = 32 }; /* models whose activations are there at a time */
+
 /* Models next to each other with the columns that have a weight in one of them, and these weights. */
 typedef struct {
     int64_t first, count, used;
@@ -307,40 +311,78 @@ static int64_t group_models(const dense_problem *p, model_group *groups, int32_t
     return found;
 }
 
-/* C models of two classes at once: add to g, and to the values of each. Rows in single or double precision. */
-EXPORT int NAME(models)(dense_problem *p, double *values) {
+/* Hessians of models over some of their coordinates each: 0 is the intercept, j the column before j. */
+typedef struct {
+    const int64_t *first; /* C + 1: where the coordinates of a model begin */
+    const int32_t *member;
+    const int64_t *at; /* where its Hessian begins */
+    double *H;
+} model_hessians;
+
+static int64_t most_members(const model_hessians *to, int64_t C) {
+    int64_t found = 0;
+    for (int64_t k = 0; to && k < C; k++) found = most(found, to->first[k + 1] - to->first[k]);
+    return found;
+}
+
+/* Add the Hessian of model k of a tile; `some` and `hz` are scratch. */
+static void add_model_gram(const model_hessians *to, int64_t k, const double *z, int64_t ld, const double *h, double *some, double *hz) {
+    const int64_t from = to->first[k], count = to->first[k + 1] - from;
+    for (int64_t j = 0; j < count; j++) memcpy(some + j * ld, z + to->member[from + j] * ld, (size_t)ld * sizeof(double));
+    add_gram(some, ld, count, h, hz, to->H + to->at[k], count);
+}
+
+/* C models of two classes at once: add to the values of each, to g (or NULL), and to Hessians (or NULL). Rows in single or
+   double precision. */
+EXPORT int NAME(models)(dense_problem *p, double *values, const model_hessians *to) {
     const int64_t C = p->C, P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8), column = line(8 * ld);
+    const int64_t room = least(C, MODELS), wide = most_members(to, C);
     arena memory;
     if (p->kind == STORED_AS_HALF) return 2;
-    if (!arena_make(&memory, (P + 2 * C + 3) * column + line(C * sizeof(model_group)) + 2 * line(8 * C * p->m))) return 1;
+    if (!arena_make(&memory, (P + 2 * room + wide + LEFT + 3) * column + line(C * sizeof(model_group)) + 2 * line(8 * C * p->m)))
+        return 1;
     model_group *groups = arena_take(&memory, C * sizeof(model_group));
     int32_t *which = arena_take(&memory, 4 * C * p->m);
     const int64_t count = group_models(p, groups, which, arena_take(&memory, 8 * C * p->m));
-    double *z = arena_take(&memory, P * column), *A = arena_take(&memory, C * column), *R = arena_take(&memory, C * column);
+    double *z = arena_take(&memory, P * column), *A = arena_take(&memory, room * column), *R = arena_take(&memory, room * column);
     double *sign = arena_take(&memory, column), *s = arena_take(&memory, column), *h = arena_take(&memory, column);
+    double *some = arena_take(&memory, wide * column), *hz = arena_take(&memory, LEFT * column);
     for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {
         next = next_tile(p, at, step);
         pack_tile(p, at, z, ld);
-        for (const model_group *some = groups; some < groups + count; some++)
-            if (some->count == LEFT)
-                combine_rows_double(z + ld, ld, some->used, some->which, some->W, p->b + some->first, LEFT, A + some->first * ld);
-            else
-                combine_rows_double(z + ld, ld, some->used, some->which, some->W, p->b + some->first, 1, A + some->first * ld);
         for (int64_t i = 0; i < ld; i++) {
             sign[i] = i < at.n && p->t[at.seen + i] != 1 ? -1.0 : 1.0;
             s[i] = i < at.n && p->s ? p->s[at.seen + i] : 0.0;
         }
-        for (int64_t k = 0; k < C; k++) {
-            double *a = A + k * ld, *r = R + k * ld;
-            if (p->offset)
-                for (int64_t i = 0; i < at.n; i++) a[i] += p->offset[at.seen + i];
-            for (int64_t i = at.n; i < ld; i++) a[i] = 1e300;
-            double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r, NULL);
-            if (value != value) value = logistic_losses(a, sign, p->s ? s : NULL, ld, r, h);
-            values[k] += value;
-            for (int64_t i = at.n; i < ld; i++) r[i] = 0.0;
+        const model_group *group = groups;
+        for (int64_t from = 0, end; from < C; from = end) { /* activations and residuals of some models fit into the cache */
+            end = least(C, from + MODELS);
+            for (; group < groups + count && group->first < end; group++)
+                if (group->count == LEFT)
+                    combine_rows_double(
+                        z + ld, ld, group->used, group->which, group->W, p->b + group->first, LEFT, A + (group->first - from) * ld);
+                else
+                    combine_rows_double(
+                        z + ld, ld, group->used, group->which, group->W, p->b + group->first, 1, A + (group->first - from) * ld);
+            for (int64_t k = from; k < end; k++) {
+                double *a = A + (k - from) * ld, *r = R + (k - from) * ld;
+                if (p->offset)
+                    for (int64_t i = 0; i < at.n; i++) a[i] += p->offset[at.seen + i];
+                for (int64_t i = at.n; i < ld; i++) a[i] = 1e300;
+                double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r, to ? h : NULL);
+                if (value != value) value = logistic_losses(a, sign, p->s ? s : NULL, ld, r, h);
+                values[k] += value;
+                for (int64_t i = at.n; i < ld; i++) r[i] = h[i] = 0.0;
+                if (to) add_model_gram(to, k, z, ld, h, some, hz);
+            }
+            if (p->g) dots_double(R, end - from, z, P, ld, ld, p->g + from * P, P);
         }
-        dots_double(R, C, z, P, ld, ld, p->g, P);
+    }
+    for (int64_t k = 0; to && k < C; k++) {
+        const int64_t n = to->first[k + 1] - to->first[k];
+        double *H = to->H + to->at[k];
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < i; j++) H[j * n + i] = H[i * n + j];
     }
     free(memory.memory);
     return 0;
