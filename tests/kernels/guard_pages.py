@@ -25,11 +25,14 @@ from oddsmith.kernels.native import (
     CsvProblem,
     DenseProblem,
     EpochRows,
+    FactorProblem,
+    GramProblem,
     Kernels,
     LbfgsProblem,
     ModelHessians,
     MomentsProblem,
     NewtonProblem,
+    PackedProblem,
     ProductsProblem,
     QuadraticProblem,
     SgdProblem,
@@ -37,6 +40,7 @@ from oddsmith.kernels.native import (
     TextLevelTable,
     TextsProblem,
 )
+from oddsmith.kernels.packed_columns import PADDING, padded
 
 PAGE = mmap.PAGESIZE
 KINDS = {"float64": 0, "float32": 1, "float16": 2}
@@ -468,6 +472,45 @@ def products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "products", problem, 1
 
 
+def packed(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count, task, single = room.size(1, 8, 64, 520), room.size(1, 5, 70), *room.rng.integers(2, size=2).tolist()
+    kind = np.float32 if single else np.float64
+    some = int(room.rng.integers(1, count + 1))
+    u = room.normal(some) if task else room.put(np.ones(n, kind))
+    which = room.put(room.rng.permutation(count)[:some].astype(np.int64)) if room.rng.random() < 0.5 else None
+    fields = {"data": room.put(np.ones((count, n), kind)), "which": which, "u": u}
+    print("packed", f"n={n} count={count} {task=} {single=}", flush=True)
+    problem = PackedProblem(n=n, apart=n, count=some, single=single, result=room.zeros(n if task else some), **fields)
+    return "packed", None, problem, task
+
+
+def gram(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count = room.size(1, 8, 64), room.size(1, 5, 70)
+    first, width = int(room.rng.integers(count)), padded(n)
+    fields = {"data": room.normal(count, n), "h": room.put(np.full(n, 0.2)), "root": room.put(np.full(n, 0.2**0.5))}
+    fields |= {"mean": room.zeros(count), "scaled": room.put(np.zeros((count, width), np.float32))}
+    print("gram", f"n={n} {first=} count={count}", flush=True)
+    size = {"n": n, "first": first, "count": count, "apart": count, "width": width, "total": 0.2 * n}
+    return "gram", None, GramProblem(**size, **fields, G=room.put(np.zeros((count, count), np.float32)))
+
+
+def factor(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    size, more = room.size(1, 5, 20), room.size(1, 5, 70)
+    end = size + more
+    A = room.rng.normal(size=(end, end)).astype(np.float32)
+    columns = np.arange(end)
+    columns[-1] = -1  # the last row holds the first column at zero
+    fields = {"L": room.put(np.zeros((end, end + PADDING), np.float32)), "columns": room.put(columns)}
+    fields |= {name: room.put(np.zeros(end, np.float32)) for name in ("inverse", "sign")}
+    fields |= {"G": room.put(A @ A.T + np.eye(end, dtype=np.float32))}
+    problem = FactorProblem(more=size, apart=end + PADDING, least=1e-6, between=end, **fields)
+    kernels("factor_append", None, ctypes.byref(problem))
+    problem.more = more
+    kernels("factor_append", None, ctypes.byref(problem))
+    print("factor", f"{size=} {more=}", flush=True)
+    return "factor_solve", problem, room.put(np.ones(end + PADDING, np.float32))
+
+
 def logistic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, value = room.size(1, 8, 64), room.zeros(1)
     rows = {"sign": room.put(np.ones(n)), "s": room.put(np.full(n, 2.0))}
@@ -525,6 +568,9 @@ PROBLEMS = (
     function,
     newton,
     lbfgs,
+    packed,
+    gram,
+    factor,
     *DESCENTS,
 )
 

@@ -101,12 +101,21 @@ def bounds(H: Array | npt.NDArray[np.float32], blocks: Blocks) -> Array:
 
 
 def descend(
-    H: Array | npt.NDArray[np.float32], r: Array, x: Array, blocks: Blocks, bound: Array, *, tol: float, sweeps: int
+    H: Array | npt.NDArray[np.float32],
+    r: Array,
+    x: Array,
+    blocks: Blocks,
+    bound: Array,
+    *,
+    tol: float,
+    sweeps: int,
+    negligible: float = 0.0,
 ) -> int:
     """Move ``x`` towards the minimum of ``rᵀd + ½ dᵀHd + Σ_b strength_b ‖x_b + d_b‖``, and the gradient ``r`` with it.
 
     H may be of single precision, and a part of a larger matrix: its rows are contiguous.
     Return the number of sweeps over the blocks: fewer than ``sweeps`` if no block gained more than ``tol`` in the last.
+    A single coordinate that would gain less than ``negligible`` may stay where it is.
 
     >>> x, r = np.zeros(2), np.array([-3.0, 0.5])
     >>> blocks = Blocks.single(np.ones(2))
@@ -121,6 +130,7 @@ def descend(
     fields |= addresses(H=H, x=x, r=r, active=active)
     how = {"stride": H.strides[0] // H.itemsize, "single": int(H.dtype == np.float32)}
     problem = QuadraticProblem(size=len(x), blocks=len(blocks.strength), sweeps=sweeps, tol=tol, **how, **fields)
+    problem.negligible = negligible
     native("quadratic", ctypes.byref(problem))
     return int(problem.done)
 

@@ -66,14 +66,19 @@ class ColumnPoint:
 
     def weights_of(self, columns: npt.NDArray[np.intp]) -> Array:
         """Return the weights of some columns, which hold all that are not zero."""
-        if columns is self.columns:
-            return self.x.copy()
-        result, order = np.zeros((len(columns), *self.x.shape[1:])), np.argsort(columns)
-        if len(columns):
+        result, k = np.zeros((len(columns), *self.x.shape[1:])), len(self.columns)
+        if self.begins(columns):
+            result[:k] = self.x
+        elif len(columns):
+            order = np.argsort(columns)
             at = order[np.minimum(np.searchsorted(columns, self.columns, sorter=order), len(columns) - 1)]
             there = columns[at] == self.columns
             result[at[there]] = self.x[there]
         return result
+
+    def begins(self, columns: npt.NDArray[np.intp]) -> bool:
+        """Return whether some columns begin with those of this point."""
+        return columns is self.columns or np.array_equal(columns[: len(self.columns)], self.columns)
 
     def all_weights(self, M: int) -> Array:
         """Return the weights of all M columns."""
@@ -87,9 +92,10 @@ class ColumnDescent(ABC):
     """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
 
     ``chosen`` are the columns of the working set, ``columns`` a copy of these. ``passed`` are the optima before the
-    last, with their scales. ``rough`` is whether the solution is but the start of another, ``frugal`` whether residuals
-    are corrected only where that takes a millisecond. ``SHARES`` are where
-    stretches of a path end that take about equal times: later points have more columns.
+    last, with their scales. ``seen`` are residuals with their products with all columns. ``rough`` is whether the
+    solution is but the start of another, ``frugal`` whether residuals are corrected only where that takes a
+    millisecond. ``SHARES`` are where stretches of a path end that take about equal times: later points have more
+    columns.
     """
 
     SHARES: ClassVar[tuple[float, ...]] = (0.5, 0.7, 0.84, 0.93)
@@ -110,6 +116,7 @@ class ColumnDescent(ABC):
     passed: list[tuple[float, ColumnPoint]] = field(default_factory=list)
     last_scale: float = 0.0
     rough: bool = False
+    seen: tuple[Array, Array] | None = None
 
     @classmethod
     def of(cls, source: MemorySource, strength: Array, ridge: Array, **how: Any) -> Self:
@@ -168,10 +175,13 @@ class ColumnDescent(ABC):
         """Return ``Xᵀ u`` over all columns."""
         if not isinstance(self.X, np.ndarray):
             return self.all_columns.dots(u)
+        if self.seen is not None and self.seen[0] is u:
+            return self.seen[1]
         M = self.X.shape[1]
         parts = list(itertools.pairwise(M * i // STRIPES for i in range(STRIPES + 1)))
         each = parallel_map(lambda ends: self.X[:, slice(*ends)].T @ u, parts, self.threads or available_cores())
-        return np.concatenate([np.asarray(part, dtype=np.float64) for part in each])
+        self.seen = u, np.concatenate([np.asarray(part, dtype=np.float64) for part in each])
+        return self.seen[1]
 
     def gradient_sizes(self, u: Array) -> Array:
         """Return the dual norm of each column of ``Xᵀ u``."""
@@ -222,8 +232,10 @@ class ColumnDescent(ABC):
                 self._look_at_all(at, penalty)
                 more = again and at.gap > 2.0 * policy.POLICY.sparse_tight * left  # columns that nearly matter
                 again = again and not more
+                if at.gap <= allowed and not more:
+                    break
                 wanted = self.wanted(at, at.sizes > MISSING_SHARE * penalty, self.chosen, penalty)
-                if (at.gap <= allowed and not more) or (stalled > PATIENCE and len(wanted) == len(self.chosen)):
+                if stalled > PATIENCE and len(wanted) == len(self.chosen):
                     break
                 self.choose(wanted)
                 best, stalled = np.inf, 0
@@ -287,14 +299,20 @@ class ColumnDescent(ABC):
         def combined(each: Iterable[Array]) -> Array:
             return np.asarray(sum(share * part for share, part in zip(shares, each, strict=True)))
 
-        columns = reduce(np.union1d, [point.columns for point in points])
+        columns = max((point.columns for point in points), key=len)
+        if not all(point.begins(columns) for point in points):
+            columns = reduce(np.union1d, [point.columns for point in points])
         x = combined(point.weights_of(columns) for point in points)
         a, b = combined(point.a for point in points), combined(point.b for point in points)
         sizes = np.abs(combined(point.sizes for point in points))
         crossed = (x != 0.0) & (x * at.weights_of(columns) <= 0.0)
         if isinstance(self.X, np.ndarray) and crossed.any():  # weights that were zero, or would change their sign
-            some = np.flatnonzero(self.norms(crossed * 1.0))
-            a -= self.X[:, columns[some]] @ np.where(crossed, x, 0.0)[some]
+            away = np.where(crossed, x, 0.0)
+            if self.columns is not None and columns is self.chosen and x.ndim == 1:
+                a -= self.columns.activations(away)
+            else:
+                some = np.flatnonzero(self.norms(crossed * 1.0))
+                a -= self.X[:, columns[some]] @ away[some]
             x[crossed] = 0.0
         loss, _ = self.losses(a)
         new = replace(at, columns=columns, x=x, sizes=sizes, b=b, a=a, loss=loss, steps=0)

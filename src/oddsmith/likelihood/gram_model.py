@@ -12,35 +12,36 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
-from scipy.linalg.blas import strsv
 
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
-from oddsmith.likelihood.product_columns import ProductColumns, Single
+from oddsmith.kernels.packed_columns import Packed, Single, SupportFactor, Team
+from oddsmith.likelihood.product_columns import ProductColumns
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 
-SWEEPS, ROUNDS = 30, 5
-"""Sweeps of coordinate descent before the columns that are not zero are solved for, and how often that is done."""
+SWEEPS, MORE_SWEEPS, ROUNDS = 8, 30, 6
+"""Sweeps of coordinate descent after the columns that are not zero were solved for, those where that failed, and how
+often it is done."""
+NEGLIGIBLE = 1e-2  # The share of the gain that ends a descent that no coordinate moves for.
 LEAST_PRECISION = (
     1e-3  # How far coordinate descent may miss the conditions of an optimum: the support is solved after it.
 )
 SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved for, and in how many steps at most.
 SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
-CHANGED = 0.1  # The share of the support that may differ from the one that was factored.
-STRIPES, TAKEN_AT_ONCE = 16, 128  # Parts of all columns, for threads, and columns in a part of those that are read.
-LEAST_ROOM, MOST_ROOM = 512, 4096  # Columns for whose products there is room at first, and ahead at most.
+STRIPES = 16  # Parts of all columns, for threads.
+LEAST_ROOM, MOST_ROOM = 2048, 4096  # Columns for whose products there is room at first, and ahead at most.
 
 
 @dataclass(kw_only=True)
 class GramModel:
-    """Columns ``chosen`` of a matrix, curvatures ``h`` of the rows, and the products G (with ``ridge``) under them.
+    """Columns ``chosen`` of a matrix, curvatures of the rows, and the products G (with ``ridge``) under them.
 
-    ``G`` has room for more columns. ``members`` are those of the factored support.
+    ``h`` are the curvatures of the model: ``share`` times those of G, since all rows become flatter along a path.
+    ``G`` has room for more columns. ``factor`` is that of a support.
     """
 
     store: ProductColumns
@@ -48,10 +49,11 @@ class GramModel:
     centred: bool
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     h: Array | None = None
+    base: Array = field(default_factory=lambda: np.zeros(0))
+    share: float = 1.0
     mean: Array = field(default_factory=lambda: np.zeros(0))
     G: Single = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    members: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    factor: Single | None = None
+    factor: SupportFactor = field(default_factory=SupportFactor)
 
     @property
     def columns(self) -> MatrixColumns:
@@ -86,93 +88,106 @@ class GramModel:
             self._form_products(k)
 
     def drift(self, h: Array) -> float:
-        """Return how far other curvatures are from those of the model, relative to them."""
+        """Return how far other curvatures are from those of the products times a number, relative to them."""
         if self.h is None:
             return np.inf
-        return float(np.linalg.norm(h - self.h) / np.linalg.norm(self.h))
+        share = self._nearest_share(h)
+        return float(np.linalg.norm(h - share * self.base) / (share * np.linalg.norm(self.base)))
+
+    def _nearest_share(self, h: Array) -> float:
+        return 1.0 if self.all_ridge.any() else float((h @ self.base) / (self.base @ self.base))
+
+    def scale_to(self, h: Array) -> None:
+        """Take the multiple of the products that is nearest to those under the curvatures ``h``."""
+        self.share = self._nearest_share(h)
+        self.h = self.share * self.base
 
     def move_to(self, h: Array) -> None:
         """Form all products anew, under the curvatures ``h``."""
-        self.h, self.factor, self.mean = h, None, np.zeros(0)
-        self.members = np.zeros(0, dtype=np.intp)
+        self.h, self.base, self.share, self.mean = h, h, 1.0, np.zeros(0)
+        self.factor.clear()
         self._form_products(0)
 
     def _form_products(self, k: int) -> None:
         """Form the products of the columns from the k-th on with all."""
-        assert self.h is not None
         m = len(self.chosen)
-        new = self.columns.part(k).dots(self.h) / self.total if self.centred else np.zeros(m - k)
-        self.mean = np.concatenate([self.mean[:k], new])
-        self.store.form(self.G, self.h, self.mean, k)
+        self.mean = np.concatenate([self.mean[:k], self.store.form(self.G, self.base, k, centred=self.centred)])
         np.einsum("ii->i", self.G[k:m, k:m])[:] += self.ridge[k:]
+
+    def slopes(self, r: Array) -> Array:
+        """Return the products of centred columns with residuals, nearly."""
+        return self.store.centred_dots(r, self.mean)
+
+    def moved(self, x: Array) -> Array:
+        """Return the change of the activations by weights of centred columns, nearly."""
+        return self.store.centred_activations(x, self.mean)
 
     def minimise(self, slope: Array, x: Array, penalty: Array, precision: float) -> Array:
         """Return weights near the minimum of the model plus the penalty, from ``x`` where it has the slope."""
         m = len(x)
-        G, x, slope, blocks = self.G[:m, :m], x.copy(), slope.copy(), Blocks.single(penalty)
+        slope, penalty = slope / self.share, penalty / self.share
+        G, x, blocks = self.G[:m, :m], x.copy(), Blocks.single(penalty)
         diagonal = bounds(G, blocks)
         known = diagonal > 0.0
         typical = float(np.median(penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0
         gain = precision**2 * typical
         for _ in range(ROUNDS):
-            if descend(G, slope, x, blocks, diagonal, tol=gain, sweeps=SWEEPS) < SWEEPS:
-                break
             support = np.flatnonzero(x)
             own, pull = x[support], penalty[support]
-            new = own - self.solve(support, slope[support] + pull * np.sign(own))
+            new = own - self._solve(support, slope[support] + pull * np.sign(own))
             new[new * own < 0.0] = 0.0
             d = np.zeros(m)
             d[support] = new - own
-            change = np.asarray(G @ d.astype(np.float32), dtype=np.float64)
-            if not d @ (slope + 0.5 * change) + pull @ (np.abs(new) - np.abs(own)) < 0.0:  # columns that hardly differ
+            change, sweeps = Packed(G, self.factor.team).activations(d), SWEEPS
+            if d @ (slope + 0.5 * change) + pull @ (np.abs(new) - np.abs(own)) < 0.0:
+                x[support], slope = new, slope + change
+            elif len(support):  # signs that change, or columns that hardly differ
+                sweeps = MORE_SWEEPS
+            done = descend(G, slope, x, blocks, diagonal, tol=gain, sweeps=sweeps, negligible=NEGLIGIBLE * gain)
+            if done < sweeps:
                 break
-            x[support], slope = new, slope + change
         return x
 
-    def corrected(self, x: Array, theta: Array, penalty: Array, precision: float) -> tuple[Array, Array, Array]:
-        """Return weights near ``x``, the change of the activations, and residuals that meet an optimum's conditions.
+    def corrected(
+        self, x: Array, theta: Array, penalty: Array, precision: float, *, rough: bool = False
+    ) -> tuple[Array, Array]:
+        """Return weights near ``x``, and residuals that meet the conditions of an optimum.
 
-        They are met by the residuals over the columns that are not zero or whose gradient is too large.
+        They are met by the residuals over the columns that are not zero or whose gradient is too large. With ``rough``,
+        the residuals miss more at first than single precision does.
         """
         assert self.h is not None
-        columns, ridge, change = self.columns, self.ridge, np.zeros_like(theta)
-        for _ in range(REFINEMENTS):
-            g = columns.dots(theta) + ridge * x
+        ridge = self.ridge
+        for k in range(REFINEMENTS):
+            first = rough and k == 0
+            g = (self.slopes(theta) if first else self.columns.dots(theta)) + ridge * x
             bound = np.flatnonzero((x != 0.0) | (np.abs(g) > penalty))
             signs = np.where(x != 0.0, np.sign(x), -np.sign(g))[bound]
             missed = g[bound] + penalty[bound] * signs
             most = float(np.abs(missed / penalty[bound]).max(initial=0.0))
             if most <= precision:
                 break
-            rest, new = np.zeros_like(x), x.copy()
-            rest[bound] = self.solve(bound, missed)
-            new[bound] = np.where((x - rest)[bound] * signs > 0.0, (x - rest)[bound], 0.0)
-            moved = columns.activations(rest)
-            theta = theta - self.h * (moved - self.mean @ rest)
-            kept = bool(new[bound].all())
-            change -= moved if kept else columns.activations(x - new)
-            x = new
-            if kept and SOLVED * most <= precision:
+            rest = np.zeros_like(x)
+            rest[bound] = self._solve(bound, missed / self.share)
+            exact = k == 0 and not rough  # later steps are small
+            moved = self.columns.activations(rest) - float(self.mean @ rest) if exact else self.moved(rest)
+            theta = theta - self.h * moved
+            new = (x - rest)[bound]
+            x = x.copy()
+            x[bound] = np.where(new * signs > 0.0, new, 0.0)
+            if x[bound].all() and SOLVED * most <= precision and not first:
                 break
-        return x, change, theta
+        return x, theta
 
-    def solve(self, support: npt.NDArray[np.intp], slope: Array) -> Array:
-        """Return the inverse of the products over ``support``, times ``slope``, by the factor of a support near it."""
-        if len(np.setxor1d(support, self.members, assume_unique=True)) > CHANGED * len(support):
-            self._factor(support)
+    def _solve(self, support: npt.NDArray[np.intp], slope: Array) -> Array:
+        """Return the inverse of the products over ``support``, times ``slope``."""
+        m = len(self.chosen)
+        d = self.factor.solve(self.G[:m, :m], support, slope)
+        if not self.factor.weak:
+            return d
         start = ObjectiveValue(w=slope, value=0.0, log_likelihood=0.0, gradient=slope)
-        diagonal = np.diag(self.G)[: len(self.chosen)]
-        system = _Support(self, support, np.where(diagonal > 0.0, diagonal, np.float32(1.0)))
+        system = _Support(self.G[:m, :m], support, self.factor)
         return conjugate_gradients(system, start, system, SUPPORT_RESIDUAL, SUPPORT_STEPS)
-
-    def _factor(self, support: npt.NDArray[np.intp]) -> None:
-        A = self.G.take(support, axis=0).take(support, axis=1)
-        np.einsum("ii->i", A)[:] *= 1.0 + 1e-6
-        try:
-            self.factor = linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
-            self.members = support
-        except linalg.LinAlgError:  # columns that hardly differ
-            self.factor, self.members = None, np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,10 +202,10 @@ class LowPrecisionColumns:
 
     rows: Single
     norms: Array
-    threads: int
+    team: Team | None = None
 
     @classmethod
-    def of(cls, X: npt.NDArray[np.float64], *, threads: int) -> LowPrecisionColumns:
+    def of(cls, X: npt.NDArray[np.float64], *, threads: int, team: Team | None = None) -> LowPrecisionColumns:
         """Copy the columns of a matrix."""
         rows, norms = np.empty(X.shape[::-1], dtype=np.float32), np.empty(X.shape[1])
 
@@ -199,7 +214,7 @@ class LowPrecisionColumns:
             norms[part] = np.sqrt(np.einsum("ij,ij->i", rows[part], rows[part]))
 
         deque(parallel_map(copy, _stripes(len(rows)), threads), maxlen=0)
-        return cls(rows=rows, norms=norms, threads=threads)
+        return cls(rows=rows, norms=norms, team=team)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -216,13 +231,7 @@ class LowPrecisionColumns:
 
     def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
         """Return the products of the columns ``which`` with ``u``."""
-        low, whole = u.astype(np.float32), len(which) == len(self.rows)
-
-        def multiply(part: slice) -> Single:
-            return (self.rows[part] if whole else self.rows[which[part]]) @ low
-
-        parts = parallel_map(multiply, _stripes(len(which), len(which) // TAKEN_AT_ONCE + 1), self.threads)
-        return np.asarray(np.concatenate(list(parts)), dtype=np.float64)
+        return Packed(self.rows, self.team).dots(u, which)
 
     def error(self, u: Array) -> Array:
         """Return how far rounding can have moved the product of each column with ``u``."""
@@ -235,27 +244,18 @@ def _stripes(count: int, parts: int = STRIPES) -> list[slice]:
 
 @dataclass(frozen=True)
 class _Support:
-    """The products over a support, with the factor of one near it as the preconditioner."""
+    """The products over a support, with a factor in which columns that hardly differ are told apart."""
 
-    model: GramModel
+    G: Single
     support: npt.NDArray[np.intp]
-    diagonal: Single
-
-    def _spread(self, d: Array) -> Single:
-        whole = np.zeros(len(self.model.chosen), dtype=np.float32)
-        whole[self.support] = d
-        return whole
+    factor: SupportFactor
 
     def hessian_product(self, w: Array, d: Array) -> Array:
         """Return the products times ``d``."""
-        m = len(self.model.chosen)
-        return np.asarray((self.model.G[:m, :m] @ self._spread(d))[self.support], dtype=np.float64)
+        whole = np.zeros(len(self.G), dtype=np.float32)
+        whole[self.support] = d
+        return np.asarray((self.G @ whole)[self.support], dtype=np.float64)
 
     def solve(self, r: Array) -> Array:
-        """Return the solution for ``r`` over the factored columns, and by their diagonal that of the others."""
-        model, whole = self.model, self._spread(r)
-        result = whole / self.diagonal
-        if model.factor is not None:
-            half = strsv(model.factor, whole[model.members], lower=1)
-            result[model.members] = strsv(model.factor, half, lower=1, trans=1, overwrite_x=1)
-        return np.asarray(result[self.support], dtype=np.float64)
+        """Return the solution for ``r`` by the factor."""
+        return self.factor.solve(self.G, self.support, r)

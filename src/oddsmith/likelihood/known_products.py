@@ -44,15 +44,17 @@ class KnownProducts:
     g: Array
 
     @classmethod
-    def of(cls, columns: MatrixColumns | LowPrecisionColumns, n: int) -> KnownProducts:
-        """Return those of columns of n rows, of which none is known."""
+    def of(
+        cls, columns: MatrixColumns | LowPrecisionColumns, n: int, seen: tuple[Array, Array] | None = None
+    ) -> KnownProducts:
+        """Return those of columns of n rows, of which none is known but those ``seen``."""
         if isinstance(columns, MatrixColumns):
             squares = columns.model(np.ones(n), np.zeros(columns.count), centred=False).diagonal
             norms, rounding = np.sqrt(squares) * (1.0 + 1e-12), n * EPS
         else:
             norms, rounding = columns.norms, columns.rounding
-        none = {"theta": np.zeros((0, n)), "g": np.zeros((0, len(norms)))}
-        return cls(columns=columns, norms=norms, lengths=columns.lengths, rounding=rounding, **none)
+        u, g = (np.zeros((0, n)), np.zeros((0, len(norms)))) if seen is None else (seen[0][None], seen[1][None])
+        return cls(columns=columns, norms=norms, lengths=columns.lengths, rounding=rounding, theta=u, g=g)
 
     def emptied(self) -> KnownProducts:
         """Return the same columns, with no product known."""

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.native import ProductsProblem, addresses, kernels
+from oddsmith.kernels.packed_columns import Packed, Places, Single, Team, form_products, padded
 from oddsmith.numerics import Array
 
-PANELS, CENTRED_AT_ONCE = 8, 64  # Parts of the products, and columns that are centred at a time, for threads.
-SUMMED_AT_ONCE = 256  # The same for sums over columns.
+COPIED_AT_ONCE = 64  # Columns of products that are copied at a time.
 ENTER, MULTIPLY = range(2)  # Tasks of the kernel.
 ROOM = 2**23  # Numbers in columns for which there is room at first.
-
-Single = npt.NDArray[np.float32]
-Places = npt.NDArray[np.intp]
 
 
 class ProductColumns(Protocol):
@@ -36,50 +30,57 @@ class ProductColumns(Protocol):
     def add(self, new: Places) -> None:
         """Take in further columns of the matrix."""
 
-    def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
-        """Write the products of the columns, less their ``mean``, from the ``first`` on with all into G."""
+    def form(self, G: Single, h: Array, first: int, *, centred: bool) -> Array:
+        """Write the products of the columns under ``h``, from the ``first`` on with all, into G; return their means.
+
+        Columns are less their means if ``centred``; these are zero otherwise.
+        """
+
+    def centred_dots(self, u: Array, mean: Array) -> Array:
+        """Return the products of ``u`` with the columns less their ``mean``, nearly."""
+
+    def centred_activations(self, x: Array, mean: Array) -> Array:
+        """Return the sum of ``x`` times the columns less their ``mean``, nearly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackedColumns(MatrixColumns):
-    """Dense columns whose sums are formed in parts: the same on any number of threads."""
+    """Dense columns that a team of threads may read together."""
 
-    threads: int
+    team: Team | None = None
 
-    def _parts(self) -> list[slice]:
-        return [slice(j, min(j + SUMMED_AT_ONCE, self.count)) for j in range(0, self.count, SUMMED_AT_ONCE)]
+    @property
+    def packed(self) -> Packed:
+        """The same for the kernel."""
+        return Packed(self.data[: self.count * self.n].reshape(self.count, self.n), self.team)
 
     def dots(self, u: Array) -> Array:
-        rows = self.data.reshape(self.count, self.n)
-        return np.concatenate([*parallel_map(lambda part: rows[part] @ u, self._parts(), self.threads), np.zeros(0)])
+        return self.packed.dots(u)
 
     def activations(self, x: Array) -> Array:
-        rows = self.data.reshape(self.count, self.n)
-        total = np.zeros(self.n)
-        for part in parallel_map(lambda part: x[part] @ rows[part], self._parts(), self.threads):
-            total += part
-        return total
+        return self.packed.activations(x)
 
 
 @dataclass(kw_only=True)
 class DenseProductColumns:
-    """Dense columns with room for more: ``packed`` as they are, ``scaled`` less their mean and times √h."""
+    """Dense columns with room for more: ``packed`` as they are, ``scaled`` less their mean and times √h (``root``)."""
 
     X: npt.NDArray[np.float64]
-    threads: int
+    team: Team | None = None
     count: int = 0
     packed: Array = field(init=False)
     scaled: Single = field(init=False)
+    root: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.packed = np.empty((0, len(self.X)))
-        self.scaled = self.packed.astype(np.float32)
+        self.packed, self.root = np.empty((0, len(self.X))), np.ones(len(self.X))
+        self.scaled = np.empty((0, padded(len(self.X))), dtype=np.float32)
 
     @property
     def columns(self) -> PackedColumns:
         """The columns, without a copy."""
         data = self.packed[: self.count].reshape(-1)
-        return PackedColumns(n=len(self.X), count=self.count, data=data, threads=self.threads)
+        return PackedColumns(n=len(self.X), count=self.count, data=data, team=self.team)
 
     def add(self, new: Places) -> None:
         """Take in further columns of the matrix."""
@@ -87,33 +88,26 @@ class DenseProductColumns:
         if m > len(self.packed):
             room = min(max(ROOM // len(self.X), 2 * m), self.X.shape[1])
             packed = np.empty((room, len(self.X)))
-            scaled = np.empty(packed.shape, dtype=np.float32)
+            scaled = np.empty((room, self.scaled.shape[1]), dtype=np.float32)
             packed[:k], scaled[:k] = self.packed[:k], self.scaled[:k]
             self.packed, self.scaled = packed, scaled
         for place, column in enumerate(new, start=k):
             self.packed[place] = self.X[:, column]
         self.count = m
 
-    def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
-        """Write the products of the columns from the ``first`` on with all into G, in panels.
+    def form(self, G: Single, h: Array, first: int, *, centred: bool) -> Array:
+        """Write the products of the columns from the ``first`` on with all into G; return their means."""
+        self.root = np.sqrt(h)
+        data = self.packed[: self.count]
+        return form_products(data, h, self.scaled, G, first, centred=centred, team=self.team)
 
-        They are the same on any number of threads.
-        """
-        m, B, root = self.count, self.scaled, np.sqrt(h)
-        areas = np.linspace(first * first, m * m, 1 + min(max((m - first) // CENTRED_AT_ONCE, 1), PANELS))
-        panels = list(pairwise(np.round(np.sqrt(areas)).astype(int).tolist()))
+    def centred_dots(self, u: Array, mean: Array) -> Array:
+        """Return the products of ``u`` with the columns less their ``mean``, in single precision."""
+        return Packed(self.scaled[: self.count, : len(self.X)], self.team).dots(u / self.root)
 
-        def centre(j: int) -> None:
-            some = slice(j, min(j + CENTRED_AT_ONCE, m))
-            np.multiply(self.packed[some] - mean[some, None], root, out=B[some], casting="same_kind")
-
-        def multiply(ends: tuple[int, int]) -> None:
-            start, stop = ends
-            np.matmul(B[start:stop], B[:stop].T, out=G[start:stop, :stop])
-            G[:start, start:stop] = G[start:stop, :start].T
-
-        deque(parallel_map(centre, range(first, m, CENTRED_AT_ONCE), self.threads), maxlen=0)
-        deque(parallel_map(multiply, panels, self.threads), maxlen=0)
+    def centred_activations(self, x: Array, mean: Array) -> Array:
+        """Return the sum of ``x`` times the columns less their ``mean``, in single precision."""
+        return Packed(self.scaled[: self.count, : len(self.X)], self.team).activations(x) / self.root
 
 
 @dataclass(kw_only=True)
@@ -161,8 +155,10 @@ class SparseProductColumns:
         own |= addresses(starts=self.starts, lengths=self.lengths, entries=self.entries)
         return ProductsProblem(count=len(self.indptr) - 1, first=first, **own, **more)
 
-    def form(self, G: Single, h: Array, mean: Array, first: int) -> None:
-        """Write the products of the columns, less their ``mean``, from the ``first`` on with all into G."""
+    def form(self, G: Single, h: Array, first: int, *, centred: bool) -> Array:
+        """Write the products of the columns from the ``first`` on with all into G; return all their means."""
+        dots = self.columns.dots(h)
+        mean = dots / h.sum() if centred else np.zeros_like(dots)
         m, native = len(self.indptr) - 1, kernels()
         if native is None:
             X = sparse.csc_array(self.columns.matrix())
@@ -171,11 +167,20 @@ class SparseProductColumns:
         else:
             how = {"stride": G.strides[0] // G.itemsize, "total": float(h.sum()), **addresses(h=h, mean=mean, G=G)}
             native("products", ctypes.byref(self._problem(first, **how)), MULTIPLY)
-        for start in range(first, m, CENTRED_AT_ONCE):
-            stop = min(start + CENTRED_AT_ONCE, m)
+        for start in range(first, m, COPIED_AT_ONCE):
+            stop = min(start + COPIED_AT_ONCE, m)
             G[:start, start:stop] = G[start:stop, :start].T
             own = G[start:stop, start:stop]
             own[...] = np.tril(own) + np.tril(own, -1).T
+        return mean[first:]
+
+    def centred_dots(self, u: Array, mean: Array) -> Array:
+        """Return the products of ``u`` with the columns less their ``mean``."""
+        return self.columns.dots(u) - mean * float(u.sum())
+
+    def centred_activations(self, x: Array, mean: Array) -> Array:
+        """Return the sum of ``x`` times the columns less their ``mean``."""
+        return self.columns.activations(x) - float(mean @ x)
 
 
 def row_starts(X: sparse.csc_array) -> npt.NDArray[np.int64]:

@@ -10,11 +10,13 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from oddsmith.engines.memory import available_cores
+from oddsmith.engines.memory import assisted, available_cores
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.packed_columns import Team
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.sparse_batch import PathBatch, advance_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
@@ -112,11 +114,27 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     before = min(smallest, float(scales[0]))
     stated.column_descent().frugal = stated.problem.K > 2  # a correction takes as long as a step
     if stated.column_descent().threaded:
-        points = _stretch(stated, scales, before, tol)
+        points = _with_team(stated, scales, before, tol)
     else:
         points = _by_stretches(stated, scales, before, tol)
     path = _path(stated, scales, [weights for weights, _ in points], [figures for _, figures in points])
     return replace(path, passes=path.passes + len(points))
+
+
+def _with_team(stated: SparseProblem, scales: Array, before: float, tol: float) -> list[PathPoint]:
+    """Solve a path from one end to the other, with all threads at each scale."""
+    descent, team = stated.column_descent(), Team()
+    assert isinstance(descent, TwoClassDescent)
+    descent.team, points = team, []
+
+    def solve() -> None:
+        try:
+            points.extend(_stretch(stated, scales, before, tol))
+        finally:
+            team.end()
+
+    assisted(solve, team.help, stated.objective.threads or available_cores())
+    return points
 
 
 def _by_stretches(stated: SparseProblem, scales: Array, before: float, tol: float) -> list[PathPoint]:

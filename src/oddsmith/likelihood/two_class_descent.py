@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import available_cores
+from oddsmith.kernels.packed_columns import SupportFactor, Team
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
 from oddsmith.likelihood.dual_correction import DualCorrection
@@ -31,11 +32,10 @@ MOST_ENTERED, PRODUCTS_PER_ENTRY = 2**25, 8
 SETTLED = 1e-4  # The relative gap from which on a second step takes the columns that are not zero as known.
 ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions of an optimum.
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
-DRIFT, LATE_DRIFT = 0.3, 0.05
+DRIFT, LATE_DRIFT = 0.2, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 LOOKS, MOST_COPIED = 2, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
-EXACT = 8  # Looks at all columns after which the activations are summed anew.
 
 
 @dataclass(kw_only=True)
@@ -53,6 +53,7 @@ class TwoClassDescent(ColumnDescent):
     known: KnownProducts | None = None
     starts: npt.NDArray[np.int64] | None = None
     looks: int = 0
+    team: Team | None = None
 
     @property
     def threaded(self) -> bool:
@@ -122,7 +123,7 @@ class TwoClassDescent(ColumnDescent):
         some, x = penalty[self.chosen], at.weights_of(self.chosen)
         if self.gram is not None and self.gram.h is not None:
             shift = -float(r.sum()) / self.gram.total if self.intercept else 0.0
-            return self.gram.corrected(x, r + self.gram.h * shift, some, precision)[2]
+            return self.gram.corrected(x, r + self.gram.h * shift, some, precision)[1]
         model, total = self.columns.model(h, self.ridge[self.chosen], centred=self.intercept), float(h.sum())
 
         def curved(z: Array) -> Array:
@@ -147,7 +148,8 @@ class TwoClassDescent(ColumnDescent):
             super().choose(columns)
             return
         if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
-            self.gram = GramModel(store=self._product_columns(), all_ridge=self.ridge, centred=self.intercept)
+            store, factor = self._product_columns(), SupportFactor(team=self.team)
+            self.gram = GramModel(store=store, all_ridge=self.ridge, centred=self.intercept, factor=factor)
         self.gram.add(columns)
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
@@ -162,17 +164,13 @@ class TwoClassDescent(ColumnDescent):
 
     def _product_columns(self) -> ProductColumns:
         if isinstance(self.X, np.ndarray):
-            return DenseProductColumns(X=self.X, threads=self.threads or available_cores())
+            return DenseProductColumns(X=self.X, team=self.team)
         if self.starts is None:
             self.starts = row_starts(self.X)
         return SparseProductColumns(X=self.X, starts=self.starts)
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         assert self.columns is not None
-        if self.gram is not None and self.looks % EXACT == 0:  # what rounding has added along the path must not count
-            at.a = self.offset + at.b + self.columns.activations(at.x)
-            at.loss = self.losses(at.a)[0]
-            at.value = at.loss + self.penalty(at.x, penalty)
         self.looks += 1
         if not isinstance(self.X, np.ndarray) and self.plain:
             self.known = self.known or KnownProducts.of(self.all_columns, len(self.s))
@@ -185,8 +183,8 @@ class TwoClassDescent(ColumnDescent):
             return
         assert isinstance(self.X, np.ndarray)
         if self.low is None or self.known is None:
-            self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores())
-            self.known = KnownProducts.of(self.low, len(self.s))
+            self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores(), team=self.team)
+            self.known = KnownProducts.of(self.low, len(self.s), self.seen)
         at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
         doubtful = ~(at.sizes + self.low.error(at.theta) <= penalty)
         doubtful[self.chosen] = False
@@ -201,29 +199,38 @@ class TwoClassDescent(ColumnDescent):
         order in the step.
         """
         assert self.columns is not None
-        columns, some, ridge = self.columns, penalty[self.chosen], self.ridge[self.chosen]
+        some, ridge = penalty[self.chosen], self.ridge[self.chosen]
         r, h = self._residuals(at)
         if gram.drift(h) > (DRIFT if at.steps < 2 else LATE_DRIFT):
             gram.move_to(h)
+        else:
+            gram.scale_to(h)
         assert gram.h is not None
-        before, total = at.weights_of(self.chosen), float(r.sum())
-        shift = -total / gram.total if self.intercept else 0.0
-        x, change, theta = before, np.zeros_like(r), r + gram.h * shift
+        before = at.weights_of(self.chosen)
+        shift = -float(r.sum()) / gram.total if self.intercept else 0.0
+        x, change, theta = before, np.full_like(r, shift), r + gram.h * shift
         value, best = at.loss + self.penalty(before, penalty), None
         if not (at.steps == 1 and at.gap <= SETTLED * max(1.0, abs(value))):
             exact = precision if at.steps else max(precision, ROUGH_PRECISION)
-            x = gram.minimise(columns.dots(r) - gram.mean * total + ridge * before, before, some, exact)
-            change = columns.activations(x - before)
-            step = shift - float(gram.mean @ (x - before))
-            theta = r + gram.h * (change + step)
-            loss, found = self.losses(at.a + change + step)
+            x = gram.minimise(gram.slopes(r) + ridge * before, before, some, exact)
+            change += gram.moved(x - before)
+            theta = r + gram.h * change
+            loss, found = self.losses(at.a + change)
             if (reached := loss + self.penalty(x, penalty)) < value:  # residuals there, not those of the model
-                value, best = reached, (x, change + step, step)
+                value, best = reached, (x, shift)
                 more = -float(found.sum()) / gram.total if self.intercept else 0.0
                 shift, theta = shift + more, found + gram.h * more
-        x, moved, theta = gram.corrected(x, theta, some, precision)
-        step = shift - float(gram.mean @ (x - before))
-        change = change + moved + step
-        if best is not None and self.losses(at.a + change)[0] + self.penalty(x, penalty) > value:
-            x, change, step = best
-        return self.stepped(at, x, np.asarray(step), change, theta, penalty)
+        x, theta = gram.corrected(x, theta, some, precision, rough=x is not before)
+        moved = self._moved(at, x, shift - float(gram.mean @ (x - before)))
+        if best is not None and self.losses(at.a + moved[1])[0] + self.penalty(x, penalty) > value:
+            x, shift = best
+            moved = self._moved(at, x, shift - float(gram.mean @ (x - before)))
+        return self.stepped(at, x, *moved, theta, penalty)
+
+    def _moved(self, at: ColumnPoint, x: Array, step: float) -> tuple[Array, Array]:
+        """Return a step of the intercept, and the change of the activations by it and by the weights ``x``.
+
+        It is that of exact activations: what rounding has added along the path must not count.
+        """
+        assert self.columns is not None
+        return np.asarray(step), self.offset + (at.b + step) + self.columns.activations(x) - at.a

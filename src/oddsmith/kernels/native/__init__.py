@@ -160,6 +160,7 @@ class QuadraticProblem(ctypes.Structure):
         ("tol", _D),
         ("active", _P),
         ("done", _I),
+        ("negligible", _D),
     )
 
 
@@ -194,6 +195,41 @@ class ProductsProblem(ctypes.Structure):
         *((name, _I) for name in ("count", "first", "stride")),
         ("total", _D),
         *((name, _P) for name in ("data", "indices", "indptr", "starts", "lengths", "entries", "h", "mean", "G")),
+    )
+
+
+class FactorProblem(ctypes.Structure):
+    """``factor_problem`` of packed_columns.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("size", "more", "apart", "weak")),
+        *((name, _P) for name in ("L", "inverse", "sign")),
+        ("least", _D),
+        *((name, _I if name == "between" else _P) for name in ("G", "between", "columns")),
+    )
+
+
+class TeamState(ctypes.Structure):
+    """``team`` of team.h."""
+
+    _fields_ = (*((name, _I) for name in ("turn", "left", "turns", "helpers")), ("work", _P), ("job", _P))
+
+
+class PackedProblem(ctypes.Structure):
+    """``packed_problem`` of packed_columns.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("n", "apart", "count", "single")),
+        *((name, _P) for name in ("data", "which", "u", "result")),
+    )
+
+
+class GramProblem(ctypes.Structure):
+    """``gram_problem`` of packed_columns.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("n", "first", "count", "apart", "width")),
+        *((name, _D if name == "total" else _P) for name in ("data", "h", "root", "total", "mean", "scaled", "G")),
     )
 
 
@@ -239,6 +275,12 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "classes": (ctypes.POINTER(ClassesProblem),),
     "class_norms": (ctypes.POINTER(ClassesProblem), _P),
     "products": (ctypes.POINTER(ProductsProblem), ctypes.c_int),
+    "team_help": (ctypes.POINTER(TeamState),),
+    "team_end": (ctypes.POINTER(TeamState),),
+    "packed": (ctypes.POINTER(TeamState), ctypes.POINTER(PackedProblem), ctypes.c_int),
+    "gram": (ctypes.POINTER(TeamState), ctypes.POINTER(GramProblem)),
+    "factor_append": (ctypes.POINTER(TeamState), ctypes.POINTER(FactorProblem)),
+    "factor_solve": (ctypes.POINTER(FactorProblem), _P),
     "quadratic": (ctypes.POINTER(QuadraticProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }

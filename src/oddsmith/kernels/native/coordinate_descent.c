@@ -16,7 +16,8 @@ typedef struct {
     double *x, *r;
     double tol; /* a sweep ends the descent in which no block gains more than this */
     int8_t *active;
-    int64_t done; /* sweeps made */
+    int64_t done;      /* sweeps made */
+    double negligible; /* a coordinate that would gain less stays, unless it becomes zero */
 } quadratic_problem;
 
 INLINE void add_row(const quadratic_problem *q, int64_t j, double step) {
@@ -34,7 +35,7 @@ static double move_coordinate(quadratic_problem *q, int64_t b) {
     const double h = q->bound[b], old = q->x[j], z = h * old - q->r[j], size = fabs(z) - q->penalty[b];
     const double new = size > 0.0 ? copysign(size, z) / h : 0.0, step = new - old;
     q->active[b] = new != 0.0;
-    if (step == 0.0) return 0.0;
+    if (step == 0.0 || (h * step * step < q->negligible && (new != 0.0 || old == 0.0))) return 0.0;
     q->x[j] = new;
     add_row(q, j, step);
     return h * step * step;

@@ -1,0 +1,325 @@
+/* Dense columns one after another, as they are and in single precision, and a factor of products between some of them. */
+
+#include <math.h>
+
+#include "team.h"
+
+#define AT_ONCE 512    /* numbers whose products are summed in single precision, before they are added in double */
+#define WEAK 100.0     /* times the least pivot: columns that hardly differ */
+#define TOGETHER 4     /* columns or rows that are read together */
+#define SOME_COLUMNS 64 /* a unit of work on columns, */
+#define SOME_ROWS 512  /* and on rows */
+#define DEPTH 1024     /* numbers of columns whose products are summed at a time: two blocks of them are in L2 */
+
+/* Columns of n numbers, `apart` from the next: in single precision or not. `which` are those that count, NULL: the first. */
+typedef struct {
+    int64_t n, apart, count, single;
+    const void *data;
+    const int64_t *which;
+    const void *u;    /* n numbers in the columns' precision, or count weights in double */
+    double *result;   /* count products, or n sums */
+} packed_problem;
+
+/* Take a share of the work of other threads, until the team ends. */
+EXPORT int NAME(team_help)(team *t) {
+    int waited = 0;
+    __atomic_add_fetch(&t->helpers, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&t->turn, __ATOMIC_ACQUIRE) != TEAM_ENDED)
+        if (team_step(t, 1)) waited = 0;
+        else team_wait(&waited);
+    return 0;
+}
+
+EXPORT int NAME(team_end)(team *t) {
+    __atomic_store_n(&t->turn, TEAM_ENDED, __ATOMIC_RELEASE);
+    return 0;
+}
+
+INLINE int64_t packed_column(const packed_problem *q, int64_t k) { return (q->which ? q->which[k] : k) * q->apart; }
+
+/* sum of x_i u_i in parts */
+static double low_dot(const float *x, const float *u, int64_t n) {
+    double total = 0.0;
+    for (int64_t from = 0; from < n; from += AT_ONCE) {
+        const int64_t to = least(n, from + AT_ONCE);
+        vector_float sum[4] = {{0}};
+        int64_t i = from;
+        for (; i + 4 * LANES_float <= to; i += 4 * LANES_float)
+            for (int k = 0; k < 4; k++)
+                sum[k] += load_float_float(x + i + k * LANES_float) * load_float_float(u + i + k * LANES_float);
+        for (; i + LANES_float <= to; i += LANES_float) sum[0] += load_float_float(x + i) * load_float_float(u + i);
+        float rest = 0.0f;
+        for (; i < to; i++) rest += x[i] * u[i];
+        total += sum_float((sum[0] + sum[1]) + (sum[2] + sum[3])) + (double)rest;
+    }
+    return total;
+}
+
+static double double_dot(const double *x, const double *u, int64_t n) {
+    vector_double sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES_double <= n; i += 4 * LANES_double)
+        for (int k = 0; k < 4; k++)
+            sum[k] += load_double_double(x + i + k * LANES_double) * load_double_double(u + i + k * LANES_double);
+    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; i < n; i++) total += x[i] * u[i];
+    return total;
+}
+
+static void some_dots(const void *job, int64_t unit) {
+    const packed_problem *q = job;
+    const int64_t end = least(q->count, (unit + 1) * SOME_COLUMNS);
+    for (int64_t k = unit * SOME_COLUMNS; k < end; k++)
+        q->result[k] = q->single ? low_dot((const float *)q->data + packed_column(q, k), q->u, q->n)
+                                 : double_dot((const double *)q->data + packed_column(q, k), q->u, q->n);
+}
+
+/* a += the sum of TOGETHER columns of length n, each times a weight */
+INLINE void add_low(const float *const *x, const double *w, int64_t n, double *restrict a) {
+    const float w0 = (float)w[0], w1 = (float)w[1], w2 = (float)w[2], w3 = (float)w[3];
+    for (int64_t i = 0; i < n; i++)
+        a[i] += (double)((x[0][i] * w0 + x[1][i] * w1) + (x[2][i] * w2 + x[3][i] * w3));
+}
+INLINE void add_double(const double *const *x, const double *w, int64_t n, double *restrict a) {
+    for (int64_t i = 0; i < n; i++)
+        a[i] += (x[0][i] * w[0] + x[1][i] * w[1]) + (x[2][i] * w[2] + x[3][i] * w[3]);
+}
+
+static void some_activations(const void *job, int64_t unit) {
+    const packed_problem *q = job;
+    const int64_t first = unit * SOME_ROWS, n = least(SOME_ROWS, q->n - first);
+    const double *weights = q->u;
+    const float *low[TOGETHER];
+    const double *full[TOGETHER];
+    double w[TOGETHER], *a = q->result + first;
+    int filled = 0;
+    for (int64_t i = 0; i < n; i++) a[i] = 0.0;
+    for (int64_t k = 0; k < q->count; k++) {
+        if (weights[k] != 0.0) {
+            const int64_t at = packed_column(q, k) + first;
+            low[filled] = (const float *)q->data + (q->single ? at : 0);
+            full[filled] = (const double *)q->data + (q->single ? 0 : at);
+            w[filled++] = weights[k];
+        }
+        if (filled == 0 || (filled < TOGETHER && k + 1 < q->count)) continue;
+        for (int f = filled; f < TOGETHER; f++) low[f] = low[0], full[f] = full[0], w[f] = 0.0;
+        if (q->single) add_low(low, w, n, a);
+        else add_double(full, w, n, a);
+        filled = 0;
+    }
+}
+
+enum { DOTS, ACTIVATIONS };
+
+/* DOTS: the product of u with each column. ACTIVATIONS: the sum of the columns times their weights u. */
+EXPORT int NAME(packed)(team *t, const packed_problem *q, int task) {
+    if (task == DOTS) team_run(t, some_dots, q, (q->count + SOME_COLUMNS - 1) / SOME_COLUMNS);
+    else team_run(t, some_activations, q, (q->n + SOME_ROWS - 1) / SOME_ROWS);
+    return 0;
+}
+
+/* Products of columns under the curvatures h of the rows: `scaled` are columns of `data` less their mean, times the root of h.
+   Those before the first are there; the others are written, and their products with all into the rows and columns of G. A
+   column of `scaled` has `width` numbers, a multiple of LANES_float, of which those after the first n are zero. */
+typedef struct {
+    int64_t n, first, count, apart, width; /* rows of G are `apart` */
+    const double *data, *h, *root;
+    double total, *mean; /* the sum of h; it is 0 if columns are not centred */
+    float *scaled, *G;
+} gram_problem;
+
+static void scale_some(const void *job, int64_t unit) {
+    const gram_problem *q = job;
+    const int64_t n = q->n, end = least(q->count, q->first + (unit + 1) * SOME_COLUMNS);
+    for (int64_t j = q->first + unit * SOME_COLUMNS; j < end; j++) {
+        const double *x = q->data + j * n;
+        const double mean = q->mean[j] = q->total > 0.0 ? double_dot(x, q->h, n) / q->total : 0.0;
+        float *to = q->scaled + j * q->width;
+        for (int64_t i = 0; i < n; i++) to[i] = (float)((x[i] - mean) * q->root[i]);
+        for (int64_t i = n; i < q->width; i++) to[i] = 0.0f;
+    }
+}
+
+/* The first `count` numbers at p, zeros in the other lanes. */
+INLINE vector_float load_first(const float *p, int64_t count) {
+    vector_int32 lane;
+    for (int k = 0; k < LANES_float; k++) lane[k] = k;
+    return select_float(lane < (int32_t)count - (vector_int32){0}, load_float_float(p), (vector_float){0});
+}
+
+/* sums[b * wide + r] += products of TOGETHER columns from x on with as many from y on, of n numbers; as many as
+   LANES_float may be read beyond them. */
+INLINE void multiply_tile(const float *x, const float *y, int64_t apart, int64_t n, float *sums, int64_t wide) {
+    vector_float sum[TOGETHER][TOGETHER];
+    for (int b = 0; b < TOGETHER; b++)
+        for (int r = 0; r < TOGETHER; r++) sum[b][r] = (vector_float){0};
+    for (int64_t t = 0; t < n; t += LANES_float) {
+        vector_float own[TOGETHER];
+        for (int b = 0; b < TOGETHER; b++) {
+            const float *from = x + b * apart + t;
+            own[b] = t + LANES_float <= n ? load_float_float(from) : load_first(from, n - t);
+        }
+        for (int r = 0; r < TOGETHER; r++) {
+            const vector_float other = load_float_float(y + r * apart + t);
+            for (int b = 0; b < TOGETHER; b++) sum[b][r] += other * own[b];
+        }
+    }
+    for (int b = 0; b < TOGETHER; b++) {
+        vector_float total = pairs_float(pairs_float(sum[b][0], sum[b][1]), pairs_float(sum[b][2], sum[b][3]));
+        for (int width = LANES_float / TOGETHER; width > 1; width /= 2) total = pairs_float(total, total);
+        for (int r = 0; r < TOGETHER; r++) sums[b * wide + r] += total[r];
+    }
+}
+
+/* The block `unit` of G: rows from the first on in blocks, each with the columns up to its own. */
+static void multiply_some(const void *job, int64_t unit) {
+    const gram_problem *q = job;
+    int64_t block = 0, wide = 0; /* of rows; columns in blocks up to its last row */
+    for (;; block++) {
+        wide = (least(q->count, q->first + (block + 1) * SOME_COLUMNS) + SOME_COLUMNS - 1) / SOME_COLUMNS;
+        if (unit < wide) break;
+        unit -= wide;
+    }
+    const int64_t rows = q->first + block * SOME_COLUMNS, end = least(q->count, rows + SOME_COLUMNS);
+    const int64_t columns = unit * SOME_COLUMNS, last = least(end, columns + SOME_COLUMNS);
+    float sums[SOME_COLUMNS * SOME_COLUMNS];
+    for (int64_t i = 0; i < SOME_COLUMNS * SOME_COLUMNS; i++) sums[i] = 0.0f;
+    for (int64_t from = 0; from < q->width; from += DEPTH) {
+        const float *x = q->scaled + from;
+        const int64_t n = least(DEPTH, q->width - from);
+        for (int64_t j = rows; j < end; j += TOGETHER)
+            for (int64_t k = columns; k < last; k += TOGETHER) {
+                float *to = sums + (j - rows) * SOME_COLUMNS + k - columns;
+                if (j + TOGETHER <= end && k + TOGETHER <= last) {
+                    multiply_tile(x + j * q->width, x + k * q->width, q->width, n, to, SOME_COLUMNS);
+                    continue;
+                }
+                for (int64_t b = j; b < least(end, j + TOGETHER); b++)
+                    for (int64_t r = k; r < least(last, k + TOGETHER); r++)
+                        to[(b - j) * SOME_COLUMNS + r - k] += (float)low_dot(x + b * q->width, x + r * q->width, n);
+            }
+    }
+    for (int64_t j = rows; j < end; j++)
+        for (int64_t k = columns; k < least(last, j + 1); k++) {
+            const float product = sums[(j - rows) * SOME_COLUMNS + k - columns];
+            q->G[j * q->apart + k] = q->G[k * q->apart + j] = product;
+        }
+}
+
+EXPORT int NAME(gram)(team *t, const gram_problem *q) {
+    if (q->width % LANES_float) return 2;
+    int64_t units = 0, blocks = (q->count - q->first + SOME_COLUMNS - 1) / SOME_COLUMNS;
+    team_run(t, scale_some, q, blocks);
+    for (int64_t block = 0; block < blocks; block++)
+        units += (least(q->count, q->first + (block + 1) * SOME_COLUMNS) + SOME_COLUMNS - 1) / SOME_COLUMNS;
+    if (units > 0xffff) return 2;
+    team_run(t, multiply_some, q, units);
+    return 0;
+}
+
+/* A symmetric matrix A = L S L', S of signs, L in rows that are `apart` numbers from the next: LANES_float more than there are
+   columns, all finite. */
+typedef struct {
+    int64_t size, more, apart, weak; /* rows of L; rows that come next; small pivots */
+    float *L, *inverse;              /* 1 over the diagonal */
+    float *sign;
+    double least; /* of a pivot, against the entry of A */
+    const float *G;
+    int64_t between;         /* rows of G */
+    const int64_t *columns;  /* of G, for each row of L; -1 - k for a row that holds the row k at zero */
+} factor_problem;
+
+/* The row j of A. */
+static void enter_row(const factor_problem *q, int64_t j) {
+    float *row = q->L + j * q->apart;
+    const int64_t own = q->columns[j];
+    if (own < 0) {
+        for (int64_t i = 0; i <= j; i++) row[i] = 0.0f;
+        row[-1 - own] = 1.0f;
+        return;
+    }
+    const float *from = q->G + own * q->between;
+    for (int64_t i = 0; i < j; i++) row[i] = q->columns[i] >= 0 ? from[q->columns[i]] : 0.0f;
+    row[j] = from[own] * (float)(1.0 + q->least);
+}
+
+INLINE float plain_dot(const float *x, const float *y, int64_t n) {
+    vector_float sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES_float <= n; i += 4 * LANES_float)
+        for (int k = 0; k < 4; k++)
+            sum[k] += load_float_float(x + i + k * LANES_float) * load_float_float(y + i + k * LANES_float);
+    for (; i + LANES_float <= n; i += LANES_float) sum[0] += load_float_float(x + i) * load_float_float(y + i);
+    if (i < n) sum[1] += load_first(x + i, n - i) * load_float_float(y + i);
+    return (float)sum_float((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* Entries i, ..., i + 3 of four rows from y on: less what those before them account for. */
+INLINE void eliminate(const factor_problem *q, int64_t i, float *y) {
+    const float *L = q->L + i * q->apart;
+    float total[TOGETHER * TOGETHER] = {0};
+    multiply_tile(y, L, q->apart, i, total, TOGETHER);
+    for (int b = 0; b < TOGETHER; b++) {
+        float *own = y + b * q->apart;
+        for (int r = 0; r < TOGETHER; r++) {
+            float rest = own[i + r] - total[b * TOGETHER + r];
+            for (int k = 0; k < r; k++) rest -= L[r * q->apart + i + k] * own[i + k];
+            own[i + r] = rest * q->inverse[i + r];
+        }
+    }
+}
+
+/* Eliminate the first `size` rows of L from a group of new ones. */
+static void enter_some(const void *job, int64_t unit) {
+    const factor_problem *q = job;
+    const int64_t first = q->size + unit * TOGETHER, end = least(q->size + q->more, first + TOGETHER);
+    for (int64_t j = first; j < end; j++) enter_row(q, j);
+    if (end - first == TOGETHER)
+        for (int64_t known = 0; known + TOGETHER <= q->size; known += TOGETHER) eliminate(q, known, q->L + first * q->apart);
+}
+
+/* Turn a row of A into one of L, whose entries before `known` are there. */
+static void finish_row(factor_problem *q, int64_t j, int64_t known) {
+    float *row = q->L + j * q->apart;
+    for (int64_t i = known; i < j; i++) row[i] = (row[i] - plain_dot(q->L + i * q->apart, row, i)) * q->inverse[i];
+    double pivot = row[j];
+    const double size = fabs(pivot);
+    for (int64_t i = 0; i < j; i++) {
+        pivot -= (double)(row[i] * row[i] * q->sign[i]);
+        row[i] *= q->sign[i];
+    }
+    if (!(fabs(pivot) > WEAK * q->least * size)) q->weak++;
+    if (!(fabs(pivot) > q->least * size)) pivot = size > 0.0 ? q->least * size : 1.0;
+    q->sign[j] = pivot > 0.0 ? 1.0f : -1.0f;
+    row[j] = (float)sqrt(fabs(pivot));
+    q->inverse[j] = 1.0f / row[j];
+}
+
+/* Turn the rows of A after the first `size` into rows of L, SOME_COLUMNS at a time. */
+EXPORT int NAME(factor_append)(team *t, factor_problem *q) {
+    const int64_t end = q->size + q->more;
+    while (q->size < end) {
+        q->more = least(SOME_COLUMNS, end - q->size);
+        team_run(t, enter_some, q, (q->more + TOGETHER - 1) / TOGETHER);
+        for (int64_t next = q->size; next < q->size + q->more; next += TOGETHER) {
+            const int64_t last = least(q->size + q->more, next + TOGETHER);
+            int64_t known = last - next == TOGETHER ? q->size / TOGETHER * TOGETHER : 0;
+            if (known)
+                for (; known + TOGETHER <= next; known += TOGETHER) eliminate(q, known, q->L + next * q->apart);
+            for (int64_t j = next; j < last; j++) finish_row(q, j, known);
+        }
+        q->size += q->more;
+    }
+    return 0;
+}
+
+/* x becomes the solution of A x = b, from b; it has room for LANES_float more. */
+EXPORT int NAME(factor_solve)(const factor_problem *q, float *x) {
+    for (int64_t i = 0; i < q->size; i++) x[i] = (x[i] - plain_dot(q->L + i * q->apart, x, i)) * q->inverse[i];
+    for (int64_t i = 0; i < q->size; i++) x[i] *= q->sign[i];
+    for (int64_t i = q->size; i-- > 0;) {
+        const float *row = q->L + i * q->apart, step = x[i] *= q->inverse[i];
+        for (int64_t k = 0; k < i; k++) x[k] -= step * row[k];
+    }
+    return 0;
+}
