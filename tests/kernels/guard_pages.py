@@ -29,7 +29,7 @@ from oddsmith.kernels.native import (
     GramProblem,
     Kernels,
     LbfgsProblem,
-    ModelHessians,
+    ModelHessiansProblem,
     MomentsProblem,
     NewtonProblem,
     PackedProblem,
@@ -392,7 +392,7 @@ def models(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         sizes = np.array([len(each) for each in members])
         first, begin = (np.append(0, np.cumsum(each)) for each in (sizes, sizes**2))
         member = room.put(np.concatenate(members).astype(np.int32))
-        hessians = ModelHessians(room.put(first), member, room.put(begin), room.zeros(max(1, int(begin[-1]))))
+        hessians = ModelHessiansProblem(room.put(first), member, room.put(begin), room.zeros(max(1, int(begin[-1]))))
     return "models", DenseProblem(x, KINDS[dtype], n, m, row, column, n, n, **rows, **at), room.zeros(C), hessians
 
 

@@ -23,7 +23,7 @@ from oddsmith.kernels.native import (
     CsrProblem,
     DenseProblem,
     Kernels,
-    ModelHessians,
+    ModelHessiansProblem,
     address,
     addresses,
     contiguous,
@@ -385,7 +385,7 @@ def models(
         if members:
             first, begin = (np.append(0, np.cumsum(each)) for each in (sizes, sizes**2))
             member = np.concatenate(members).astype(np.int32)
-            hessians = ModelHessians(**addresses(first=first, member=member, at=begin, H=H))
+            hessians = ModelHessiansProblem(**addresses(first=first, member=member, at=begin, H=H))
         kernels("models", problem, address(value), hessians)
         return value, g, H
     block = replace(block, t=(block.t == 1).astype(np.int32))

@@ -38,7 +38,7 @@ class DenseProblem(ctypes.Structure):
     )
 
 
-class ModelHessians(ctypes.Structure):
+class ModelHessiansProblem(ctypes.Structure):
     """``model_hessians`` of dense.c."""
 
     _fields_ = tuple((name, _P) for name in ("first", "member", "at", "H"))
@@ -253,7 +253,7 @@ class SgdProblem(ctypes.Structure):
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
-    "models": (ctypes.POINTER(DenseProblem), _P, ctypes.POINTER(ModelHessians)),
+    "models": (ctypes.POINTER(DenseProblem), _P, ctypes.POINTER(ModelHessiansProblem)),
     "newton": (ctypes.POINTER(NewtonProblem),),
     "lbfgs": (ctypes.POINTER(LbfgsProblem),),
     "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),
