@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from tests.engines.test_sparse_weights import assert_one_path, correlated
 from tests.pieces import assert_same_model, table
 from tests.spark import lay_out_spark, marks_of_spark, spark_session
 
@@ -76,6 +77,11 @@ def test_weights_under_a_laplace_prior_are_those_of_the_table_in_memory(K: int, 
     found = LogisticRegression(prior).fit(lay_out_spark(data, 110), y="kind")
     assert found.selected_ == expected.selected_ and found.certificate_.converged
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-8, atol=1e-8 * np.abs(expected.coef_).max())
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_paths_are_those_of_the_table_in_memory(K: int, session: Any) -> None:
+    assert_one_path(lambda given, _: lay_out_spark(given, 500), correlated(900, 8, K, K), Path(), 6, LaplacePrior(1.0))
 
 
 def test_a_bad_value_is_named_by_its_partition(session: Any) -> None:

@@ -1,6 +1,7 @@
 """Weights under a Laplace prior are the same wherever the rows are: memory, files, Dask (Spark has its own tests)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
+from tests.policies import set_policy
 from tests.test_engines_agree import rows
 
 from oddsmith import LaplacePrior, LogisticRegression, regularization_path
@@ -75,23 +77,71 @@ def test_paths_are_those_of_rows_in_memory(layout: str, tmp_path: Path) -> None:
     assert (found.gap <= 1e-7).all()
 
 
-@pytest.mark.parametrize("prior", [{}, {"gaussian": 1.0}, {"groups": [["x0", "x3"]]}], ids=str)
-@pytest.mark.parametrize(("K", "seed"), [(2, 1), (2, 3), (3, 2)])
-@pytest.mark.parametrize("layout", ["files", "dask"])
-def test_paths_of_columns_of_all_sizes_are_those_of_rows_in_memory(
-    layout: str, K: int, seed: int, prior: dict[str, Any], tmp_path: Path
-) -> None:
-    """The gap allows for weights that differ by its square root: a last step takes them to where they are equal."""
+def csv(table: pandas.DataFrame, folder: Path) -> Any:
+    table.to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+def correlated(N: int, D: int, K: int, seed: int) -> pandas.DataFrame:
+    """Return columns of all sizes, weights s and classes y."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(900, 8)) @ (np.eye(8) + 0.4) * 10 ** rng.uniform(-1, 1, 8) + rng.normal(size=8)
-    slopes = rng.normal(size=(8, K)) * (rng.random((8, 1)) < 0.5)
-    t = np.argmax(X / X.std(axis=0) @ slopes + rng.gumbel(size=(900, K)), axis=1)
-    table = pandas.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(y=t)
-    given = LaplacePrior(1.0, **prior)
-    expected = regularization_path(table.drop(columns="y"), t, n=12, prior=given)
-    found = regularization_path(LAYOUTS[layout](table, tmp_path), "y", scales=expected.scales, prior=given)
+    X = rng.normal(size=(N, D)) @ (np.eye(D) + 1.2 / np.sqrt(8 * D)) * 10 ** rng.uniform(-1, 1, D) + rng.normal(size=D)
+    slopes = rng.normal(size=(D, K)) * (rng.random((D, 1)) < 4 / D)
+    t = np.argmax((X - X.mean(axis=0)) / X.std(axis=0) @ slopes + rng.gumbel(size=(N, K)), axis=1)
+    columns = {f"x{j}": X[:, j] for j in range(D)}
+    return pandas.DataFrame(columns).assign(s=rng.uniform(0.5, 2.0, N), y=t)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "lasso": {},
+    "elastic net": {"gaussian": 1.0},
+    "groups": {"groups": [["x0", "x3"], ["x1", "x2", "x4"]]},
+    "classes": {"groups": "class"},
+    "factors": {"factors": [0.0, 1.0, 2.0, 0.5, 1.0, 1.0, 1.0, 1.0]},
+}
+
+
+def assert_one_path(layout: Callable[..., Any], table: pandas.DataFrame, folder: Path, n: int, prior: Any) -> None:
+    """The gap allows for weights that differ by its square root: last steps take them to where they are equal."""
+    given, X = layout(table, folder), table.drop(columns=["y", "s"])
+    expected = regularization_path(X, table["y"], n=n, prior=prior, sample_weight=table["s"])
+    found = regularization_path(given, "y", scales=expected.scales, prior=prior, sample_weight="s")
     np.testing.assert_array_equal(found.weights == 0.0, expected.weights == 0.0)
-    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-8, atol=1e-8 * np.abs(expected.weights).max())
+    for one, other in zip(found.weights[1:], expected.weights[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-8 * np.abs(other).max())
+    model = LogisticRegression(replace(prior, scale=float(expected.scales[n // 2]))).fit(given, "y", sample_weight="s")
+    weights = np.column_stack([model.intercept_, model.coef_])
+    whole = expected.weights[n // 2].T.reshape(weights.shape)
+    np.testing.assert_allclose(weights, whole, rtol=0.0, atol=1e-8 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("prior", KINDS)
+@pytest.mark.parametrize("K", [2, 3, 4])
+@pytest.mark.parametrize("layout", [files, dask, csv])
+def test_paths_of_columns_of_all_sizes_are_those_of_rows_in_memory(
+    layout: Callable[..., Any], K: int, prior: str, tmp_path: Path
+) -> None:
+    assert_one_path(layout, correlated(900, 8, K, K), tmp_path, 8, LaplacePrior(1.0, **KINDS[prior]))
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("layout", [files, dask])
+def test_paths_without_exact_hessians_are_those_of_rows_in_memory(
+    layout: Callable[..., Any], K: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_policy(monkeypatch, sparse_products=0.0)
+    assert_one_path(layout, correlated(3000, 8, K, 5), tmp_path, 8, LaplacePrior(1.0))
+
+
+@pytest.mark.parametrize("prior", ["lasso", "elastic net", "classes"])
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("layout", [files, dask])
+def test_paths_over_many_columns_are_those_of_rows_in_memory(
+    layout: Callable[..., Any], K: int, prior: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By columns in memory, by working sets elsewhere."""
+    set_policy(monkeypatch, sparse_hessian=60 if K == 2 else 240)  # of 61 and 244 weights
+    assert_one_path(layout, correlated(200, 60, K, 6), tmp_path, 4, LaplacePrior(1.0, **KINDS[prior]))
 
 
 @pytest.mark.parametrize("K", [2, 3])

@@ -15,7 +15,7 @@ from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.solvers import proximal_newton
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.proximal_newton import Ending
+from oddsmith.solvers.proximal_newton import Ending, SparsePenalty
 
 
 def corrects(columns: float, gap: float = 2.0) -> bool:
@@ -96,8 +96,14 @@ def last_steps() -> int:
 
 
 def is_accurate(gain: float) -> bool:
-    """Whether weights are accurate that can gain so much."""
-    return proximal_newton._is_accurate(np.eye(1), np.array([np.sqrt(2.0 * gain)]), 1.0)
+    """Whether weights are accurate that can gain so much, whatever the objective is, or their own size."""
+    penalty, step = SparsePenalty(Blocks.single(np.ones(1)), np.zeros(1), 0.0), np.sqrt(2.0 * gain)
+    found = {
+        proximal_newton.is_accurate(np.eye(1), np.array([x - step * scale]), np.array([x]), penalty, value)
+        for x, value, scale in ((0.0, 1.0, 1.0), (2.0, 1.0, 1.0), (2.0**-6, 1.0, 2.0**-6.5), (0.0, 100.0, 10.0))
+    }
+    assert len(found) == 1
+    return found.pop()
 
 
 def refinements() -> int:

@@ -62,24 +62,25 @@ class Blocks:
         """
         if self.classes == 1:
             return x
-        X = x.reshape(self.classes, -1)
-        if self.is_single:
+        X, (alone, together) = x.reshape(self.classes, -1), self.settles
+        shared = mean = X.mean(axis=0)
+        if alone.any():
             ordered = np.sort(X, axis=0)
             low, high = ordered[(self.classes - 1) // 2], ordered[self.classes // 2]
-            shared = np.where(low + high < 2.0 * X.mean(axis=0), high, low)
-        else:
-            shared = X.mean(axis=0)
-        moved = (X - shared).ravel()
-        return np.where(self.settles, moved, x)
+            shared = np.where(alone, np.where(low + high < 2.0 * mean, high, low), mean)
+        return np.asarray(np.where(alone | together, X - shared, X).ravel())
 
     @cached_property
-    def settles(self) -> npt.NDArray[np.bool_]:
-        """Which coordinates have a penalty, in blocks of one coordinate or of all classes of a column."""
-        sizes = np.diff(self.first)
-        which = (self.strength > 0.0) & ((sizes == self.classes) if not self.is_single else True)
-        result = np.zeros(len(self.member) if not len(self.member) else int(self.member.max()) + 1, dtype=bool)
-        result[self.member] = self.of_members(which)
-        return result
+    def settles(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which columns have a penalty, each of their weights alone; and which have one, of all classes together."""
+        P = (int(self.member.max(initial=-1)) + self.classes) // self.classes
+        sizes, column = np.diff(self.first), self.member % max(P, 1)
+        penalised = self.strength > 0.0
+        same = np.minimum.reduceat(column, self.first[:-1]) == np.maximum.reduceat(column, self.first[:-1])
+        result = np.zeros((2, P), dtype=bool)
+        for which, blocks in enumerate((sizes == 1, same & (sizes == self.classes))):
+            result[which, column[self.of_members(blocks & penalised)]] = True
+        return result[0], result[1]
 
     def of_members(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what stands for each block, for each of its members in their order."""

@@ -199,12 +199,16 @@ class ColumnDescent(ABC):
 
     def start(self, w: Array, b: Array) -> ColumnPoint:
         """Return the point of given weights."""
+        at = self._placed(w, b)
+        at.sizes = self.gradient_sizes(at.theta)
+        return at
+
+    def _placed(self, w: Array, b: Array) -> ColumnPoint:
         used = np.flatnonzero(self.norms(w))
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
-        return ColumnPoint(
-            columns=used, x=w[used], b=b, a=a, value=loss, loss=loss, gap=np.inf, theta=r, sizes=self.gradient_sizes(r)
-        )
+        none = np.zeros(0)
+        return ColumnPoint(columns=used, x=w[used], b=b, a=a, value=loss, loss=loss, gap=np.inf, theta=r, sizes=none)
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
         """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
@@ -241,6 +245,19 @@ class ColumnDescent(ABC):
                 best, stalled = np.inf, 0
             finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
             precision = max(LAST_PRECISION, finer)
+        return at
+
+    def judged(self, w: Array, b: Array, penalty: Array) -> ColumnPoint:
+        """Return the point of weights near the last optimum, with its gap."""
+        at = self._placed(w, b)
+        self.choose(np.union1d(self.chosen, at.columns))
+        assert self.columns is not None
+        at = replace(at, columns=self.chosen, x=at.weights_of(self.chosen), theta=self.feasible(at.theta))
+        at.value, at.products = at.loss + self.penalty(at.x, penalty), self.columns.dots(at.theta)
+        sizes, ridge = self.sizes(at.products), self.ridge[self.chosen]
+        at.gap = self.gap(at, at.products, sizes, penalty[self.chosen], ridge)
+        self._tightened(at, penalty)
+        self._look_at_all(at, penalty)
         return at
 
     def _tightened(self, at: ColumnPoint, penalty: Array) -> float:

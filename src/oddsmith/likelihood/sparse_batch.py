@@ -29,6 +29,7 @@ from oddsmith.solvers.proximal_newton import (
     SparsePenalty,
     corrected,
     dual_gap,
+    is_accurate,
     minimise_model,
     model_fall,
     model_minimum,
@@ -112,12 +113,12 @@ class BatchPoint:
     def _ends(self, new: ObjectiveValue, ending: Ending) -> bool:
         """Return whether the gap is near what is left."""
         assert self.H is not None
-        floor, left = ROUNDING * abs(self.value), 0.0
+        floor = ROUNDING * abs(self.value)
         if self.gap > floor:
             self.gap = min(self.gap, ending.moved_gap(new))
-        if self.gap > policy.POLICY.sparse_tight * floor:
-            left = model_fall(self.H, new, self.penalty, model_minimum(self.H, new, self.penalty))
-        return ending.reached(self.gap, max(left, floor))
+        target = model_minimum(self.H, new, self.penalty)
+        ends = ending.reached(self.gap, max(model_fall(self.H, new, self.penalty, target), floor))
+        return (ends and is_accurate(self.H, new.w, target, self.penalty, self.value)) or ending.is_over
 
     def settle(self, found: SparseOptimum) -> None:
         """End at the optimum that was found otherwise."""

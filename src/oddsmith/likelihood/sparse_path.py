@@ -66,6 +66,8 @@ def solve_path(
     only within the tolerance.
     """
     stated = replace(SparseProblem.of(problem), tight=tight)
+    numbers = stated.objective.n_rows * float(stated.objective.size)
+    stated.accurate = tight and numbers <= policy.POLICY.dual_always
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
     if scales is None:
@@ -79,8 +81,7 @@ def solve_path(
         return _by_columns(stated, e, scales, smallest, tol)
     batch, optima = None, _one_by_one(stated, e, scales.tolist(), smallest, tol)
     if advance_together(stated):
-        numbers = stated.objective.n_rows * float(stated.objective.size)
-        stated.tight = tight and numbers <= policy.POLICY.dual_always  # more passes that are short
+        stated.tight = stated.accurate  # more passes that are short
         batch = PathBatch.begun(stated, scales.tolist(), e, guide, tol)
         optima = iter(batch.solve(tol))
     found, weights = [], []

@@ -72,15 +72,18 @@ class Policy:
     sparse_refinements: int = 10
     """Most times that the minimum of a last model is refined, while that halves what is missed of its conditions."""
     sparse_accuracy: float = 1e-18
-    """What the last step of a descent with exact Hessians may have to gain: weights are the same on every engine (of a
-    table of 900 rows, Dask's differed from those in memory by 1.2e-7 without a last step, by 2e-9 with it)."""
+    """What the last step of a descent may have to gain, relative to the objective and to the size of the weights: these
+    are the same on every engine (of a table of 900 rows, Dask's differed from those in memory by 1.2e-7 without a last
+    step, by 2e-9 with it; of 15,000 × 50 by 2.4e-8 relative to the objective alone, by 1.5e-9 relative to both)."""
     dual_corrections: int = 4
     dual_weights: int = 600
     dual_products: int = 200
     """Times that residuals are moved until they meet the conditions of an optimum, weights up to which the Hessian of
     each step is formed, and most products of one with more."""
     dual_always: float = 1e6
-    """Numbers in the columns of a working set up to which residuals are corrected at every point: a millisecond."""
+    """Numbers in the columns of a working set up to which residuals are corrected at every point: a millisecond. Paths
+    over a table of so many numbers end with weights of nine digits (7 ms a scale of 400 × 1,000, whose weights differed
+    by 7e-4 between engines)."""
     sparse_curvature_change: float = 0.7
     """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
     2."""
