@@ -16,7 +16,8 @@ from oddsmith.kernels.native import CsvColumn, CsvProblem, Kernels, TextLevelTab
 WIDTHS = (np.int8, np.int16, np.int32)
 """Types of codes, from the narrowest."""
 FIRST_BYTES, FIRST_LEVELS = 1 << 11, 127
-FEW_LEVELS = 1 << 14  # Levels that have slots in abundance: almost all are then found in the first (flights: −6%).
+SLOTS = ((1 << 12, 8), (1 << 14, 4))
+"""Slots of each level: few levels have them in abundance, so that almost all are found in the first (flights: −6%)."""
 SKIP, WHOLE, DECIMAL, TEXT = range(4)
 """Kinds of columns of delimited text."""
 DONE, MORE_LEVELS = range(2)
@@ -75,7 +76,7 @@ class LevelRoom:
         data = np.zeros(room, dtype=np.uint8)
         data[:used] = self.data[:used]
         self.ends, self.data = ends, data
-        slots = 1 << int((8 if most <= FEW_LEVELS else 2) * most).bit_length()
+        slots = 1 << int(next((each for few, each in SLOTS if most <= few), 2) * most).bit_length()
         self.slots = np.empty((slots, 2), dtype=np.int64)
         levels.most, levels.ends, levels.bytes, levels.room = most, address(ends), address(data), room
         levels.slots, levels.slots_less_one, levels.filled = address(self.slots), slots - 1, False
@@ -183,7 +184,8 @@ class CsvReader:
             if problem.status != MORE_LEVELS:
                 return int(problem.rows) if problem.status == DONE else None
             room = self.rooms[problem.column]
-            room.grow(2 * int(room.levels.levels) + FIRST_LEVELS, WINDOW)
+            known = int(room.levels.levels)  # few at first: each time the window is read again
+            room.grow((8 if known <= SLOTS[0][0] else 2) * known + FIRST_LEVELS, WINDOW)
 
     def levels(self, column: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
         """Return where the different texts of a column end in bytes, and these bytes."""
