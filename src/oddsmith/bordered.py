@@ -211,6 +211,8 @@ class BorderedDiagonal:
         ... ).first_row().tolist()
         [4.0, 1.0, 2.0]
         """
+        if isinstance(self.B, SparseBorder) and len(self.B.places) and self.B.places[0] == 0:
+            return self.join(self.A[0], self.B.numbers[:, 0])
         return self.join(self.A[0], self.B @ np.eye(1, len(self.A))[0])
 
     def diagonal(self) -> Array:

@@ -18,7 +18,7 @@ from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import OddsmithError
 from oddsmith.rows import SplitRows
-from oddsmith.rows.split import join_rows
+from oddsmith.rows.split import TableForm, join_rows
 
 if TYPE_CHECKING:
     from oddsmith.engines.files import FileParts
@@ -49,17 +49,15 @@ class CollectedRows:
         return CollectedRows((*self.blocks, *other.blocks))
 
 
-def collects(parts: Parts, design: Design, n_rows: int) -> bool:
-    """Whether to collect the rows: files with categories that fit into the given memory.
+def collects(parts: Parts, form: TableForm, n_rows: int) -> bool:
+    """Whether to collect rows of a form with categories: files that fit into the given memory.
 
     A fit with a journal stores the sums of each pass, so it must make passes.
     """
     from oddsmith.engines.files import FileParts
 
     inside = parts.parts if isinstance(parts, Wrapped) else parts
-    if not isinstance(inside, FileParts) or not design.is_split(n_rows):
-        return False
-    return _fit_into_memory(inside, n_rows, design.form.row_bytes)
+    return isinstance(inside, FileParts) and _fit_into_memory(inside, n_rows, form.row_bytes)
 
 
 def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:

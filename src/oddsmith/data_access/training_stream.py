@@ -142,7 +142,7 @@ def read_stream(
     weight = class_weight if factors is None else factors * class_weight
     form = learned.form if split and learned is not None and learned.is_split(summary.n_rows) else None
     encode = replace(encode, split=form is not None)
-    if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
+    if form is not None and learned is not None and collects(parts, form, summary.n_rows):
         del summary  # and its sample
         rows = (table and table.encoded(encode)) or collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out  # of many levels they take a while

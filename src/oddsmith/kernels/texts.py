@@ -255,26 +255,17 @@ def recode(codes: npt.NDArray[Any], place: npt.NDArray[np.int32], found: npt.NDA
 
 
 def recode_parts(
-    codes: npt.NDArray[Any],
-    rows: Sequence[int],
-    places: Sequence[npt.NDArray[np.int32]],
-    found: npt.NDArray[Any],
-    levels: int | None = None,
-) -> npt.NDArray[np.int64] | None:
-    """As `recode`, where part k of the codes, from ``rows[k]`` to ``rows[k + 1]``, has ``places[k]``.
-
-    With ``levels``, all places are below it, and what `count_codes` says of them is returned.
-    """
+    codes: npt.NDArray[Any], rows: Sequence[int], places: Sequence[npt.NDArray[np.int32]], found: npt.NDArray[Any]
+) -> None:
+    """As `recode`, where part k of the codes, from ``rows[k]`` to ``rows[k + 1]``, has ``places[k]``."""
     native = kernels()
     if native is None or not codes.flags.c_contiguous or codes.dtype not in WIDTHS:
         for place, (a, b) in zip(places, pairwise(rows), strict=True):
             found[a:b] = place[codes[a:b]]
-        return None if levels is None else count_codes(found, levels)
+        return
     ends, tables = np.array(rows, dtype=np.int64), np.array([address(place) for place in places], dtype=np.uint64)
-    counts = None if levels is None else np.zeros(levels + 1, dtype=np.int64)
-    to = address(found), found.itemsize, levels or 0, address(counts)
+    to = address(found), found.itemsize
     native("recode", len(places), address(ends), address(tables), address(codes), codes.itemsize, *to)
-    return counts
 
 
 def count_codes(codes: npt.NDArray[Any], levels: int) -> npt.NDArray[np.int64]:

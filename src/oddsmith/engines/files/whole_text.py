@@ -32,6 +32,7 @@ from oddsmith.kernels.texts import (
     WIDTHS,
     CsvArrays,
     CsvReader,
+    count_codes,
     count_lines,
     csv_arrays,
     present,
@@ -186,8 +187,8 @@ class _Parsed:
         known, places = _in_order(levels)
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
-        counts = recode_parts(codes, self.rows, [places[reader] for reader in self.reader_of], narrow, len(known))
-        assert counts is not None
+        recode_parts(codes, self.rows, [places[reader] for reader in self.reader_of], narrow)
+        counts = count_codes(narrow, len(known))
         valid = pack_bits(narrow >= 0) if counts[0] else None
         indices = pa.Array.from_buffers(pa.from_numpy_dtype(width), len(narrow), [valid, pa.py_buffer(narrow)])
         return _Column(pa.DictionaryArray.from_arrays(indices, known, safe=False), counts)

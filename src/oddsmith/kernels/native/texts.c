@@ -76,14 +76,7 @@ EXPORT int NAME(texts)(texts_problem *p) {
 #define RECODE(FROM, TO)                                                                                                   \
     for (int64_t k = 0; k < parts; k++) {                                                                                  \
         const int32_t *place = places[k];                                                                                  \
-        for (int64_t i = rows[k]; i < rows[k + 1]; i++) {                                                                  \
-            const int32_t code = place[((const FROM *)codes)[i]];                                                          \
-            if (counts && sizeof(TO) == 1)                                                                                 \
-                few[i % COPIES][code + 1]++;                                                                               \
-            else if (counts)                                                                                               \
-                counts[code + 1]++;                                                                                        \
-            ((TO *)found)[i] = (TO)code;                                                                                   \
-        }                                                                                                                  \
+        for (int64_t i = rows[k]; i < rows[k + 1]; i++) ((TO *)found)[i] = (TO)place[((const FROM *)codes)[i]];            \
     }
 #define RECODE_FROM(FROM)                                                                                                  \
     do {                                                                                                                   \
@@ -93,17 +86,13 @@ EXPORT int NAME(texts)(texts_problem *p) {
     } while (0)
 
 /* Other codes for codes, `from` and `to` bytes wide (1, 2 or 4); none is negative. Part k of the rows, from rows[k] on, has
-   its own places: -1 ... levels - 1. `counts` (or NULL) takes how many there are of each, from -1 on. */
+   its own places. */
 EXPORT int NAME(recode)(
-    int64_t parts, const int64_t *rows, const int32_t *const *places, const void *codes, int64_t from, void *found, int64_t to,
-    int64_t levels, int64_t *counts
+    int64_t parts, const int64_t *rows, const int32_t *const *places, const void *codes, int64_t from, void *found, int64_t to
 ) {
-    int64_t few[COPIES][FEW] = {{0}};
     if (from == 1) RECODE_FROM(int8_t);
     else if (from == 2) RECODE_FROM(int16_t);
     else RECODE_FROM(int32_t);
-    for (int64_t code = 0; counts && to == 1 && code <= levels; code++)
-        for (int copy = 0; copy < COPIES; copy++) counts[code] += few[copy][code];
     return 0;
 }
 
