@@ -27,7 +27,9 @@ from oddsmith.kernels.native import (
     EpochRows,
     FactorProblem,
     GramProblem,
+    GramStepProblem,
     Kernels,
+    KnownProblem,
     LbfgsProblem,
     ModelHessiansProblem,
     MomentsProblem,
@@ -462,8 +464,16 @@ def products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     full = room.rng.random((count, n)) < 0.4
     indptr = np.concatenate([[0], np.cumsum(full.sum(axis=1))]).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(full.sum(axis=0))[:-1]]).astype(np.int64)
-    fields = {"indices": room.put(np.nonzero(full)[1].astype(np.int32)), "data": room.normal(int(full.sum()))}
-    fields |= {"indptr": room.put(indptr), "starts": room.put(starts), "lengths": room.put(np.zeros(n, np.int32))}
+    given = {"indices": room.put(np.nonzero(full)[1].astype(np.int32)), "data": room.normal(int(full.sum()))}
+    given |= {"indptr": room.put(indptr), "which": room.put(np.arange(count, dtype=np.int64))}
+    room.kept.append(source := ColumnsProblem(n=n, count=count, **given))
+    fields = {"indices": room.put(np.zeros(int(full.sum()), np.int32)), "data": room.zeros(int(full.sum()))}
+    fields |= {
+        "all": ctypes.addressof(source),
+        "indptr": room.put(indptr),
+        "starts": room.put(starts),
+        "lengths": room.put(np.zeros(n, np.int32)),
+    }
     fields |= {"entries": room.put(np.zeros(2 * int(full.sum()), np.int32)), "h": room.put(np.full(n, 0.2))}
     fields |= {"mean": room.normal(count), "G": room.put(np.zeros((count, count), np.float32))}
     problem = ProductsProblem(count=count, stride=count, total=0.2 * n, **fields)
@@ -511,6 +521,52 @@ def factor(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "factor_solve", problem, room.put(np.ones(end + PADDING, np.float32))
 
 
+def gram_step(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count = room.size(1, 8, 64), room.size(1, 5, 40)
+    A = room.rng.normal(size=(count, count))
+    model = {"G": room.put((A @ A.T).astype(np.float32)), "diagonal": room.put(np.diag(A @ A.T).copy())}
+    model |= {"h": room.put(np.full(n, 0.2)), "mean": room.zeros(count)}
+    rows = {"sign": room.put(np.ones(n)), "s": room.put(np.ones(n)), "offset": room.zeros(n)}
+    state = {"a": room.zeros(n), "x": room.zeros(count), "theta": room.zeros(n), "g": room.zeros(count)}
+    state |= {"r": room.zeros(n), "curvature": room.zeros(n), "penalty": room.put(np.ones(count))}
+    print("gram_step", f"n={n} count={count}", flush=True)
+    problem = GramStepProblem(
+        columns=ColumnsProblem(**column_arrays(room, n, count)),
+        **{"stride": count, "intercept": 1, "total": 0.2 * n, "drift": 1.0, "gain": 1e-3, "precision": 1e-3},
+        **{"rounding": 1.0, "ridge": room.put(np.full(count, float(n)))},
+        **model,
+        **rows,
+        **state,
+    )
+    return "gram_step", problem
+
+
+def known_products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count, known = room.size(1, 8, 64), room.size(1, 5, 40), int(room.rng.integers(4))
+    chosen = room.rng.permutation(count)[: count // 3].astype(np.int64)
+    each = {name: room.put(np.ones(count)) for name in ("norms", "sums", "limit")}
+    part = ColumnsProblem(v=room.normal(n), **column_arrays(room, n, count))
+    print("known_products", f"n={n} count={count}", flush=True)
+    if known == 3:
+        return "column_norms", part, room.zeros(count), room.zeros(count)
+    return "known_products", KnownProblem(
+        columns=part,
+        **{"known": known, "chosen_count": len(chosen), "shares": room.normal(known), "g": room.normal(known, count)},
+        **{"chosen": room.put(chosen), "products": room.normal(len(chosen)), "euclidean": 0.5, "largest": 0.5},
+        **{"mark": room.put(np.zeros(count, np.int8)), "estimate": room.zeros(count), "most_read": 0.5},
+        **each,
+    )
+
+
+def row_lengths(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count = room.size(1, 8, 64), room.size(1, 5)
+    full = room.rng.random((count, n)) < 0.4
+    indptr = np.concatenate([[0], np.cumsum(full.sum(axis=1))]).astype(np.int64)
+    fields = {"indices": room.put(np.nonzero(full)[1].astype(np.int32)), "indptr": room.put(indptr)}
+    print("row_lengths", f"n={n} count={count}", flush=True)
+    return "row_lengths", ColumnsProblem(n=n, count=count, **fields), room.put(np.zeros(n, np.int64))
+
+
 def logistic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, value = room.size(1, 8, 64), room.zeros(1)
     rows = {"sign": room.put(np.ones(n)), "s": room.put(np.full(n, 2.0))}
@@ -551,7 +607,7 @@ def quadratic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "quadratic", problem
 
 
-DESCENTS = (models, models, columns, columns, classes, quadratic, products, logistic)
+DESCENTS = (models, models, columns, classes, quadratic, products, logistic, gram_step, known_products, row_lengths)
 PROBLEMS = (
     *[dense] * 8,
     *[csr] * 3,

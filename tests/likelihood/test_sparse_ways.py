@@ -165,7 +165,10 @@ def curved_columns(rows=80, columns=30):
 
 def products_of(X, stored="dense", team=None):
     """Return the columns of a matrix, none of them taken in yet."""
-    return DenseProductColumns(X=X, team=team) if stored == "dense" else SparseProductColumns(X=X, starts=row_starts(X))
+    if stored == "dense":
+        return DenseProductColumns(X=X, team=team)
+    columns = MatrixColumns.of(X)
+    return SparseProductColumns(X=columns, starts=row_starts(columns))
 
 
 @pytest.mark.parametrize("level", native.available())
@@ -259,8 +262,9 @@ def test_a_support_is_solved_to_double_precision_by_corrections(away):
     np.testing.assert_allclose(rest, 0.0, atol=1e-8 * np.abs(missed).max())
 
 
-def test_products_are_known_without_reading_all_columns(monkeypatch):
-    """Sizes above the limit are exact, and no size that is estimated is above it."""
+@pytest.mark.parametrize("level", native.available())
+def test_products_are_known_without_reading_all_columns(level, monkeypatch):
+    """Sizes above the limit are exact, and no size that is estimated is above it; the kernel reads the same columns."""
     rng = np.random.default_rng(6)
     X = rng.normal(size=(60, 400)) * (rng.random((60, 400)) < 0.2)
     X[:, :20] *= 10.0
@@ -269,18 +273,22 @@ def test_products_are_known_without_reading_all_columns(monkeypatch):
     dots = MatrixColumns.some_dots
     monkeypatch.setattr(MatrixColumns, "some_dots", lambda *given: (read.append(len(given[2])), dots(*given))[1])
     ends = rng.normal(size=60), rng.normal(size=60)
+    other = replace(known)
     for share in np.linspace(0.0, 1.0, 12):
         u = (1.0 - share) * ends[0] + share * ends[1] + 0.05 * rng.normal(size=60)
         exact = X.T @ u
-        sizes = known.sizes(u, limit, chosen, exact[chosen])
+        with native.using("reference"):
+            sizes = known.sizes(u, limit, chosen, exact[chosen])
+        with native.using(level):
+            np.testing.assert_allclose(other.sizes(u, limit, chosen, exact[chosen]), sizes, rtol=1e-9)
         above = np.abs(exact) > limit
         assert above.any()
         np.testing.assert_allclose(sizes[above], np.abs(exact)[above], rtol=1e-12)
         assert (sizes[~above] <= limit[~above]).all()
-    assert read[0] == 398 and min(read) < 100
+    assert read[0] == 398 and min(read) < 100 and len(known.theta) == len(other.theta)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 2, 3])
 def test_stretches_of_a_path_are_the_path(threads, many_columns, monkeypatch):
     """Stretches that are solved at the same time give each point that a path of one stretch does."""
     rng = np.random.default_rng(4)

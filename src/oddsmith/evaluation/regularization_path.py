@@ -63,7 +63,7 @@ class RegularizationPath(Table):
     gap : array of length n
         Duality gap, a bound on the distance from the optimum, relative to the objective.
     names, classes : arrays
-        Names of the columns, and the class labels.
+        Names of the columns (made on first use), and the class labels.
     cv_loss, cv_error : arrays of length n, or None
         With ``cv=``: mean log loss of held-out rows, and its standard error over the folds.
     passes : int
@@ -75,7 +75,6 @@ class RegularizationPath(Table):
     log_likelihood: Array
     objective: Array
     gap: Array
-    names: Labels
     classes: Labels
     passes: int
     cv_loss: Array | None = None
@@ -90,6 +89,11 @@ class RegularizationPath(Table):
         """All weights, intercept first."""
         W = np.stack([point.toarray().T for point in self.points])
         return np.ascontiguousarray(W[:, :, 0]) if W.shape[2] == 1 else W
+
+    @cached_property
+    def names(self) -> Labels:
+        """Names of the columns."""
+        return np.asarray(self.origin.model._names(), dtype=object)
 
     @cached_property
     def n_selected(self) -> npt.NDArray[np.intp]:
@@ -344,7 +348,6 @@ def regularization_path(
         log_likelihood=found.log_likelihood,
         objective=found.objective,
         gap=found.gap,
-        names=np.asarray(probe._names(), dtype=object),
         classes=classes,
         passes=found.passes,
         cv_loss=None if loss is None else loss[0],

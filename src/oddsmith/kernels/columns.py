@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.kernels.native import ClassesProblem, ColumnsProblem, address, addresses, kernels
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 
 DESCEND, SUMS, DOTS, ACTIVATIONS = range(4)
 CHUNK = 1024  # Rows of a sparse matrix that are made dense at a time.
@@ -132,13 +132,32 @@ class MatrixColumns:
         if native is None or u.ndim > 1:
             return np.asarray(self.matrix().T @ u)
         result = np.zeros(self.count)
-        native("columns", ctypes.byref(self._problem(**addresses(v=u, mean=result))), DOTS)
+        native("columns", ctypes.byref(self.problem(**addresses(v=u, mean=result))), DOTS)
         return result
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """The number of entries of each column."""
         return np.full(self.count, self.n) if self.indptr is None else np.diff(self.indptr)
+
+    def norms(self) -> tuple[Array, Array]:
+        """Return the Euclidean norm of each column and the sum of the sizes of its entries, rounded up.
+
+        >>> [
+        ...     bool(1.0 <= each[0] / exact < 1.0 + 1e-9)
+        ...     for each, exact in zip(MatrixColumns.of(np.array([[3.0], [-4.0]])).norms(), (5.0, 7.0), strict=True)
+        ... ]
+        [True, True]
+        """
+        native = kernels()
+        if native is None:
+            X = abs(self.matrix())
+            norms, sums = np.sqrt(np.asarray((X * X).sum(axis=0)).ravel()), np.asarray(X.sum(axis=0)).ravel()
+        else:
+            norms, sums = np.empty(self.count), np.empty(self.count)
+            native("column_norms", ctypes.byref(self.problem()), address(norms), address(sums))
+        up = 1.0 + (self.n + 4) * EPS
+        return norms * up, sums * up
 
     def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
         """Return the entries ``which`` of ``Xᵀ u``, reading these columns alone.
@@ -150,7 +169,7 @@ class MatrixColumns:
         if native is None:
             return np.asarray(self.matrix()[:, which].T @ u)
         result, places = np.zeros(len(which)), which.astype(np.int64, copy=False)
-        problem = self._problem(**addresses(v=u, mean=result, which=places))
+        problem = self.problem(**addresses(v=u, mean=result, which=places))
         problem.count = len(which)
         native("columns", ctypes.byref(problem), DOTS)
         return result
@@ -176,7 +195,7 @@ class MatrixColumns:
         if native is None:
             return np.asarray(self.matrix() @ x)
         result = np.zeros(self.n)
-        native("columns", ctypes.byref(self._problem(**addresses(v=result, x=x))), ACTIVATIONS)
+        native("columns", ctypes.byref(self.problem(**addresses(v=result, x=x))), ACTIVATIONS)
         return result
 
     def model(self, h: Array, ridge: Array, *, centred: bool = True) -> ColumnModel:
@@ -189,7 +208,7 @@ class MatrixColumns:
             diagonal, mean = np.where(rest > 1e-12 * second, rest, 0.0) + ridge, first / total
             return _about_zero(ColumnModel(h, mean, diagonal, ridge), centred)
         fields = addresses(h=h, mean=mean, diagonal=diagonal, ridge=ridge)
-        native("columns", ctypes.byref(self._problem(total=h.sum(), **fields)), SUMS)
+        native("columns", ctypes.byref(self.problem(total=h.sum(), **fields)), SUMS)
         return _about_zero(ColumnModel(h, mean, diagonal, ridge), centred)
 
     def descend(
@@ -210,7 +229,7 @@ class MatrixColumns:
         active = np.zeros(self.count, dtype=np.int8)
         fields = addresses(h=model.h, mean=model.mean, diagonal=model.diagonal, ridge=model.ridge)
         fields |= addresses(v=v, penalty=penalty, x=x, active=active)
-        problem = self._problem(sweeps=sweeps, total=model.total, shift=shift, tol=tol, **fields)
+        problem = self.problem(sweeps=sweeps, total=model.total, shift=shift, tol=tol, **fields)
         native("columns", ctypes.byref(problem), DESCEND)
         return float(problem.shift), int(problem.done)
 
@@ -273,7 +292,8 @@ class MatrixColumns:
         """Return the fields of a problem that hold these columns."""
         return {"n": self.n, "count": self.count, **addresses(data=self.data, indices=self.indices, indptr=self.indptr)}
 
-    def _problem(self, **fields: float | int | None) -> ColumnsProblem:
+    def problem(self, **fields: float | int | None) -> ColumnsProblem:
+        """Return these columns for a kernel, which reads them while they are alive."""
         return ColumnsProblem(**self._fields(), **fields)
 
     def _descend(

@@ -13,7 +13,6 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,8 +38,11 @@ LEAST_SHARE, ROUGH_SHARE, ROUGH = 0.7, 0.9, 1e-3
 second where the gap may be as large as the third."""
 MISSING_SHARE = 0.95
 ADDED = 256  # Dense columns that are added to the working set at a time, besides as many as there are.
-AHEAD_SHARE = 0.97  # The same where gradients are extrapolated.
+AHEAD_SHARE, SPARSE_AHEAD_SHARE = 0.97, 0.95  # The same where gradients are extrapolated, of dense columns and others.
 ORDER = 2  # Of the extrapolation along a path.
+LEAST_APART = (
+    1e-3  # The distance of two scales from which it is made, against that to the next: rounding grows with it.
+)
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -69,10 +71,11 @@ class ColumnPoint:
         result, k = np.zeros((len(columns), *self.x.shape[1:])), len(self.columns)
         if self.begins(columns):
             result[:k] = self.x
-        elif len(columns):
-            order = np.argsort(columns)
-            at = order[np.minimum(np.searchsorted(columns, self.columns, sorter=order), len(columns) - 1)]
-            there = columns[at] == self.columns
+        elif len(columns) and k:
+            place = np.full(1 + max(columns.max(), self.columns.max()), -1)
+            place[columns] = np.arange(len(columns))
+            at = place[self.columns]
+            there = at >= 0
             result[at[there]] = self.x[there]
         return result
 
@@ -167,6 +170,15 @@ class ColumnDescent(ABC):
         """Whether steps are on all threads: then a path is solved from one end to the other."""
         return False
 
+    @property
+    def inexact(self) -> bool:
+        """Whether a step has curvatures of another point: what is missed then is due to these, not to the descent."""
+        return False
+
+    def shares(self, threads: int) -> tuple[float, ...]:
+        """Return where stretches of a path end that take about equal times on so many threads."""
+        return self.SHARES if threads > 1 else ()
+
     def copy(self) -> Self:
         """Return the same problem with a working set of its own, for one thread."""
         return replace(self, threads=1, columns=None, passed=[])
@@ -197,11 +209,12 @@ class ColumnDescent(ABC):
         """All columns of a sparse matrix."""
         return MatrixColumns.of(self.X)
 
-    def start(self, w: Array, b: Array) -> ColumnPoint:
-        """Return the point of given weights."""
+    def start(self, w: Array, b: Array) -> tuple[ColumnPoint, Array]:
+        """Return the point of given weights, and the gradient of all columns there."""
         at = self._placed(w, b)
-        at.sizes = self.gradient_sizes(at.theta)
-        return at
+        g = self.gradient(at.theta)
+        at.sizes = self.sizes(g)
+        return at, g
 
     def _placed(self, w: Array, b: Array) -> ColumnPoint:
         used = np.flatnonzero(self.norms(w))
@@ -223,7 +236,7 @@ class ColumnDescent(ABC):
         strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
         self.rough = tol >= ROUGH
         if self.extrapolates:
-            strong = AHEAD_SHARE * penalty
+            strong = (AHEAD_SHARE if self.threaded else SPARSE_AHEAD_SHARE) * penalty
         self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
         best, last, stalled, again = np.inf, np.inf, 0, True
         for step in range(1, max_iter + 1):
@@ -243,8 +256,8 @@ class ColumnDescent(ABC):
                     break
                 self.choose(wanted)
                 best, stalled = np.inf, 0
-            finer = min((0.1 if near else 0.01) * precision, self.last_precision(at, tol))
-            precision = max(LAST_PRECISION, finer)
+            share = 0.01 if not near else 1.0 if fell and self.inexact else 0.1
+            precision = max(LAST_PRECISION, min(share * precision, self.last_precision(at, tol)))
         return at
 
     def judged(self, w: Array, b: Array, penalty: Array) -> ColumnPoint:
@@ -293,7 +306,7 @@ class ColumnDescent(ABC):
         added = np.flatnonzero(more)
         if self.threaded and len(added) > (most := ADDED + len(known)):
             added = added[np.argsort(-at.sizes[added] / penalty[added], kind="stable")[:most]]
-        return np.union1d(known, added)
+        return np.sort(np.concatenate([known, added]))
 
     @staticmethod
     def last_precision(at: ColumnPoint, tol: float) -> float:
@@ -306,7 +319,10 @@ class ColumnDescent(ABC):
 
         ``at`` itself where the objective is lower there.
         """
-        known = {u: point for u, point in self.passed if u < before}
+        known: dict[float, ColumnPoint] = {}
+        for u, point in reversed(self.passed):
+            if u < min([before, *known]) - LEAST_APART * (scale - before):
+                known[u] = point
         if not known or self.last_scale != before:
             return at
         places = 1.0 / np.array([*known, before])
@@ -318,7 +334,7 @@ class ColumnDescent(ABC):
 
         columns = max((point.columns for point in points), key=len)
         if not all(point.begins(columns) for point in points):
-            columns = reduce(np.union1d, [point.columns for point in points])
+            columns = in_any([point.columns for point in points], len(penalty))
         x = combined(point.weights_of(columns) for point in points)
         a, b = combined(point.a for point in points), combined(point.b for point in points)
         sizes = np.abs(combined(point.sizes for point in points))
@@ -420,6 +436,18 @@ def present_rows(
         return sparse.csc_array(source.by_columns()) if sparse.issparse(X) else X, t, s, offset
     kept = s > 0.0
     return X[kept].tocsc() if sparse.issparse(X) else X[kept], t[kept], s[kept], offset[kept]
+
+
+def in_any(columns: Iterable[npt.NDArray[np.intp]], M: int) -> npt.NDArray[np.intp]:
+    """Return which of M columns are in one of some lists, ascending.
+
+    >>> in_any([np.array([3, 1]), np.array([1])], 5).tolist()
+    [1, 3]
+    """
+    there = np.zeros(M, dtype=bool)
+    for each in columns:
+        there[each] = True
+    return np.flatnonzero(there)
 
 
 def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:

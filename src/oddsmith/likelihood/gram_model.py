@@ -33,7 +33,7 @@ SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved 
 SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
 STRIPES = 16  # Parts of all columns, for threads.
-LEAST_ROOM, MOST_ROOM = 2048, 4096  # Columns for whose products there is room at first, and ahead at most.
+LEAST_ROOM, AHEAD = 2048, 1.25  # Columns for whose products there is room at first, and room against columns later.
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,8 @@ class GramModel:
     """Columns ``chosen`` of a matrix, curvatures of the rows, and the products G (with ``ridge``) under them.
 
     ``h`` are the curvatures of the model: ``share`` times those of G, since all rows become flatter along a path.
-    ``G`` has room for more columns. ``factor`` is that of a support.
+    ``G`` has room for more columns. ``factor`` is that of a support; steps of the kernel for sparse columns,
+    which are ``quick``, need none.
     """
 
     store: ProductColumns
@@ -54,6 +55,7 @@ class GramModel:
     mean: Array = field(default_factory=lambda: np.zeros(0))
     G: Single = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     factor: SupportFactor = field(default_factory=SupportFactor)
+    quick: bool = False
 
     @property
     def columns(self) -> MatrixColumns:
@@ -78,7 +80,7 @@ class GramModel:
             return
         k, m = len(self.chosen), len(self.chosen) + len(new)
         if m > len(self.G):
-            room = min(max(LEAST_ROOM, 2 * m), len(self.all_ridge), max(MOST_ROOM, m))
+            room = min(max(LEAST_ROOM, int(AHEAD * m)), len(self.all_ridge))
             G = np.empty((room, room), dtype=np.float32)
             G[:k, :k] = self.G[:k, :k]
             self.G = G

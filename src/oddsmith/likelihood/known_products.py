@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -9,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.kernels.native import Kernels, KnownProblem, address, addresses, kernels
 from oddsmith.likelihood.gram_model import LowPrecisionColumns
 from oddsmith.numerics import EPS, Array
 
 KEPT = 3  # Residuals whose products with all columns are kept.
+Sizes = tuple[float, float]  # The Euclidean norm of a vector, and its largest entry.
 MOST_READ = 0.5  # The share of the entries up to which columns are read one by one, against those of all others.
 
 
@@ -28,7 +31,8 @@ class KnownProducts:
     """Residuals ``theta`` met before, with their products ``g`` with all ``columns``.
 
     New residuals are nearly a combination of them. By the norm of a column and of what is left of the residuals, its
-    product is at most that far from the combination of the known products.
+    product is at most that far from the combination of the known products: by the Euclidean norms, or for short columns
+    by the sum of their sizes and the largest of what is left.
 
     >>> known = KnownProducts.of(MatrixColumns.of(np.array([[3.0, 0.1], [4.0, 0.1]])), 2)
     >>> sizes = known.sizes(np.array([1.0, 0.0]), np.ones(2), np.zeros(0, dtype=np.intp), np.zeros(0))
@@ -38,6 +42,7 @@ class KnownProducts:
 
     columns: ReadableColumns
     norms: Array
+    sums: Array
     lengths: npt.NDArray[np.int64]
     rounding: float
     theta: Array
@@ -49,16 +54,16 @@ class KnownProducts:
     ) -> KnownProducts:
         """Return those of columns of n rows, of which none is known but those ``seen``."""
         if isinstance(columns, MatrixColumns):
-            squares = columns.model(np.ones(n), np.zeros(columns.count), centred=False).diagonal
-            norms, rounding = np.sqrt(squares) * (1.0 + 1e-12), n * EPS
+            (norms, sums), rounding = columns.norms(), n * EPS
         else:
             norms, rounding = columns.norms, columns.rounding
+            sums = np.full(len(norms), np.inf)
         u, g = (np.zeros((0, n)), np.zeros((0, len(norms)))) if seen is None else (seen[0][None], seen[1][None])
-        return cls(columns=columns, norms=norms, lengths=columns.lengths, rounding=rounding, theta=u, g=g)
+        return cls(columns=columns, norms=norms, sums=sums, lengths=columns.lengths, rounding=rounding, theta=u, g=g)
 
-    def emptied(self) -> KnownProducts:
-        """Return the same columns, with no product known."""
-        return replace(self, theta=self.theta[:0], g=self.g[:0])
+    def with_products(self, u: Array, g: Array) -> KnownProducts:
+        """Return the same with the products ``g`` of all columns with ``u`` besides."""
+        return replace(self, theta=np.vstack([self.theta, u])[-KEPT:], g=np.vstack([self.g, g])[-KEPT:])
 
     def sizes(self, u: Array, limit: Array, chosen: npt.NDArray[np.intp], products: Array) -> Array:
         """Return the size of each product with ``u``: exact if it may be above ``limit``, an estimate of it elsewhere.
@@ -66,17 +71,76 @@ class KnownProducts:
         ``products`` are those of the columns ``chosen``, which are known.
         """
         A = self.theta
-        share = np.linalg.lstsq(A @ A.T, A @ u, rcond=1e-10)[0]
-        estimate, left = share @ self.g, float(np.linalg.norm(u - share @ A))
+        share = np.asarray(np.linalg.lstsq(A @ A.T, A @ u, rcond=1e-10)[0], dtype=np.float64)
+        rest = u - share @ A
         rounding = self.rounding * float(np.abs(share) @ np.linalg.norm(A, axis=1) + np.linalg.norm(u))
-        doubtful = ~(np.abs(estimate) + (left + rounding) * self.norms <= limit)
-        doubtful[chosen] = False
-        which = np.flatnonzero(doubtful)
-        outside = self.lengths.sum() - self.lengths[chosen].sum()
-        everything = not len(A) or self.lengths[which].sum() > MOST_READ * outside
-        if everything:
-            which = np.delete(np.arange(len(self.norms)), chosen)
-        estimate[which], estimate[chosen] = self.columns.some_dots(u, which), products
+        near, whole = (
+            (float(np.linalg.norm(v)) + rounding, float(np.abs(v).max(initial=0.0)) + rounding) for v in (rest, u)
+        )
+        native = kernels()
+        if native is None or not isinstance(self.columns, MatrixColumns):
+            estimate, everything = self._estimate(u, share, near, whole, limit, chosen, products)
+        else:
+            estimate, everything = self._estimate_in_kernel(native, u, share, near, whole, limit, chosen, products)
         if everything:
             self.theta, self.g = np.vstack([A, u])[-KEPT:], np.vstack([self.g, estimate])[-KEPT:]
         return np.abs(estimate)
+
+    def _bound(self, sizes: Sizes) -> Array:
+        """Return the largest size of the product of each column with a vector of these sizes."""
+        return np.minimum(sizes[0] * self.norms, np.where(np.isinf(self.sums), np.inf, sizes[1] * self.sums))
+
+    def _estimate(
+        self,
+        u: Array,
+        share: Array,
+        near: Sizes,
+        whole: Sizes,
+        limit: Array,
+        chosen: npt.NDArray[np.intp],
+        products: Array,
+    ) -> tuple[Array, bool]:
+        """Return the products, and whether all columns were read: the definition."""
+        estimate, most = share @ self.g, self._bound(whole)
+        known = np.abs(estimate) + self._bound(near) <= limit
+        estimate = np.where(known, estimate, np.clip(estimate, -most, most))
+        doubtful = ~(known | (most <= limit))
+        doubtful[chosen] = False
+        which = np.flatnonzero(doubtful)
+        outside = self.lengths.sum() - self.lengths[chosen].sum()
+        everything = not len(share) or bool(self.lengths[which].sum() > MOST_READ * outside)
+        if everything:
+            which = np.delete(np.arange(len(self.norms)), chosen)
+        estimate[which], estimate[chosen] = self.columns.some_dots(u, which), products
+        return estimate, everything
+
+    def _estimate_in_kernel(
+        self,
+        native: Kernels,
+        u: Array,
+        share: Array,
+        near: Sizes,
+        whole: Sizes,
+        limit: Array,
+        chosen: npt.NDArray[np.intp],
+        products: Array,
+    ) -> tuple[Array, bool]:
+        assert isinstance(self.columns, MatrixColumns)
+        mark, estimate = np.zeros(len(self.norms), dtype=np.int8), np.empty(len(self.norms))
+        u, limit, products = (np.ascontiguousarray(v, dtype=np.float64) for v in (u, limit, products))
+        places = chosen.astype(np.int64, copy=False)
+        fields = addresses(shares=share, g=self.g, norms=self.norms, sums=self.sums, limit=limit, products=products)
+        fields |= addresses(chosen=places, mark=mark, estimate=estimate)
+        problem = KnownProblem(
+            columns=self.columns.problem(v=address(u)),
+            known=len(share),
+            chosen_count=len(places),
+            euclidean=near[0],
+            largest=near[1],
+            euclidean_all=whole[0],
+            largest_all=whole[1],
+            most_read=MOST_READ,
+            **fields,
+        )
+        native("known_products", ctypes.byref(problem))
+        return estimate, bool(problem.everything)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.kernels.native import ProductsProblem, addresses, kernels
+from oddsmith.kernels.native import ProductsProblem, address, addresses, kernels
 from oddsmith.kernels.packed_columns import Packed, Places, Single, Team, form_products, padded
 from oddsmith.numerics import Array
 
@@ -117,25 +117,26 @@ class SparseProductColumns:
     ``starts`` is where the entries of each row begin, given by `row_starts`.
     """
 
-    X: sparse.csc_array
+    X: MatrixColumns
     starts: npt.NDArray[np.int64]
     indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     indices: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     data: Array = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        self.lengths = np.zeros(self.X.shape[0], dtype=np.int32)
-        self.entries = np.empty(2 * self.X.nnz, dtype=np.int32)  # a place and a value in single precision each
+        self.lengths = np.zeros(self.X.n, dtype=np.int32)
+        self.entries = np.empty(2 * len(self.X.data), dtype=np.int32)  # a place and a value in single precision each
 
     @property
     def columns(self) -> MatrixColumns:
         """The columns, without a copy."""
         count = len(self.indptr) - 1
-        return MatrixColumns(n=self.X.shape[0], count=count, data=self.data, indices=self.indices, indptr=self.indptr)
+        return MatrixColumns(n=self.X.n, count=count, data=self.data, indices=self.indices, indptr=self.indptr)
 
     def add(self, new: Places) -> None:
         """Take in further columns of the matrix."""
-        used, starts = int(self.indptr[-1]), self.X.indptr[new].astype(np.int64)
+        assert self.X.indptr is not None and self.X.indices is not None
+        used, first, starts = int(self.indptr[-1]), len(self.indptr) - 1, self.X.indptr[new]
         lengths = self.X.indptr[new + 1] - starts
         ends = used + np.cumsum(lengths)
         total = int(ends[-1])
@@ -143,12 +144,14 @@ class SparseProductColumns:
             data, indices = np.empty(2 * total), np.empty(2 * total, dtype=np.int32)
             data[:used], indices[:used] = self.data[:used], self.indices[:used]
             self.data, self.indices = data, indices
-        taken = np.arange(used, total) + np.repeat(starts + lengths - ends, lengths)
-        self.data[used:total], self.indices[used:total] = self.X.data[taken], self.X.indices[taken]
-        first, self.indptr = len(self.indptr) - 1, np.concatenate([self.indptr, ends])
-        native = kernels()
-        if native is not None:
-            native("products", ctypes.byref(self._problem(first)), ENTER)
+        self.indptr = np.concatenate([self.indptr, ends])
+        native, which = kernels(), new.astype(np.int64, copy=False)
+        if native is None:
+            taken = np.arange(used, total) + np.repeat(starts + lengths - ends, lengths)
+            self.data[used:total], self.indices[used:total] = self.X.data[taken], self.X.indices[taken]
+        else:
+            source = self.X.problem(which=address(which))
+            native("products", ctypes.byref(self._problem(first, all=ctypes.addressof(source))), ENTER)
 
     def _problem(self, first: int, **more: Any) -> ProductsProblem:
         own = addresses(data=self.data, indices=self.indices, indptr=self.indptr)
@@ -183,11 +186,16 @@ class SparseProductColumns:
         return self.columns.activations(x) - float(mean @ x)
 
 
-def row_starts(X: sparse.csc_array) -> npt.NDArray[np.int64]:
+def row_starts(X: MatrixColumns) -> npt.NDArray[np.int64]:
     """Return where the entries of each row begin, if those of one row follow those of another.
 
-    >>> row_starts(sparse.csc_array(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]]))).tolist()
+    >>> row_starts(MatrixColumns.of(sparse.csc_array(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]])))).tolist()
     [0, 2, 2]
     """
-    lengths = np.bincount(X.indices, minlength=X.shape[0])
+    assert X.indices is not None
+    lengths, native = np.zeros(X.n, dtype=np.int64), kernels()
+    if native is None:
+        lengths += np.bincount(X.indices, minlength=X.n)
+    else:
+        native("row_lengths", ctypes.byref(X.problem()), address(lengths))
     return np.cumsum(lengths) - lengths

@@ -141,22 +141,22 @@ def _with_team(stated: SparseProblem, scales: Array, before: float, tol: float) 
 def _by_stretches(stated: SparseProblem, scales: Array, before: float, tol: float) -> list[PathPoint]:
     """Solve stretches of a path at the same time.
 
-    A quick climb to some scales, solved roughly, finds where they begin.
+    A quick climb to some scales, solved roughly, finds where they begin; it goes on as the last stretch, which takes
+    longest.
     """
-    edges, starts = stretches(len(scales), stated.column_descent().SHARES), []
-    with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
+    threads = stated.objective.threads or available_cores()
+    *edges, (last, end) = stretches(len(scales), stated.column_descent().shares(threads))
+    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
         try:
-            for first, last in edges:
+            work = []
+            for first, stop in edges:
                 part = replace(stated, descent=stated.column_descent().copy())
-                starts.append((part, scales[first:last], before, tol))
-                if len(starts) == 1:
-                    work = {0: pool.submit(_stretch, *starts[0])}
-                for scale in scales[[(first + last) // 2, last - 1]] if last < len(scales) else ():
+                work.append(pool.submit(_stretch, part, scales[first:stop], before, tol))
+                for scale in scales[[(first + stop) // 2, stop - 1]]:
                     stated.step_columns(float(scale), tol=ROUGH, max_iter=stated.problem.max_iter, before=before)
                     before = float(scale)
-            for k in range(len(starts) - 1, 0, -1):  # the last takes longest
-                work[k] = pool.submit(_stretch, *starts[k])
-            return [point for k in range(len(starts)) for point in work[k].result()]
+            rest = _stretch(stated, scales[last:end], before, tol)
+            return [point for part in work for point in part.result()] + rest
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

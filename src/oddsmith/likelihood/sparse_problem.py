@@ -255,8 +255,8 @@ class SparseProblem:
         """Begin the descent by columns at weights."""
         W = self.user_weights(x)
         w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
-        self.point = self.column_descent().start(w, np.asarray(b))
-        self.last = self._evaluation(self.point)
+        self.point, gradient = self.column_descent().start(w, np.asarray(b))
+        self.last = self._evaluation(self.point, gradient)
         self.objective.count_pass()
 
     def step_columns(self, scale: float, *, tol: float, max_iter: int, before: float) -> ColumnPoint:
@@ -321,10 +321,11 @@ class SparseProblem:
             self.descent = kind.of(objective.memory_source, self.problem.laplace.strengths(M), ridge, **how)
         return self.descent
 
-    def _evaluation(self, point: ColumnPoint) -> ObjectiveValue:
+    def _evaluation(self, point: ColumnPoint, gradient: Array | None = None) -> ObjectiveValue:
         """Return a point as an evaluation in the solver's coordinates, its gradient that of the dual residuals."""
         center, spread, x = self.coordinates.center, self.coordinates.scale, self._solver_weights(point)
-        g = np.atleast_2d(self.column_descent().gradient(point.theta).T)
+        gradient = self.column_descent().gradient(point.theta) if gradient is None else gradient
+        g = np.atleast_2d(gradient.T)
         first = np.atleast_1d(point.theta.sum(axis=0))
         gradient = np.column_stack([first, (g - np.outer(first, center)) / spread]).ravel() + self.unit.ridge * x
         value = point.loss + 0.5 * float(self.unit.ridge @ x**2)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import available_cores
+from oddsmith.kernels.gram_step import GramStep, GramStepResult
 from oddsmith.kernels.packed_columns import SupportFactor, Team
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
@@ -25,6 +26,7 @@ from oddsmith.likelihood.product_columns import (
 from oddsmith.numerics import Array
 from oddsmith.solvers.proximal_newton import ROUNDING
 
+TWO_SHARES = (0.8,)  # Where the first of two stretches of a path ends.
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns up to which their products are formed.
 MOST_ENTERED, PRODUCTS_PER_ENTRY = 2**25, 8
@@ -34,6 +36,7 @@ ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
 DRIFT, LATE_DRIFT = 0.2, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
+LATE = 3  # The same of steps in the kernel, which take the columns that are not zero as known until then.
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 LOOKS, MOST_COPIED = 2, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
 
@@ -63,8 +66,21 @@ class TwoClassDescent(ColumnDescent):
     def extrapolates(self) -> bool:
         return self.threaded or (len(self.passed) > 1 and not self.rough)
 
+    @property
+    def inexact(self) -> bool:
+        return self.gram is not None and not self.threaded
+
+    def shares(self, threads: int) -> tuple[float, ...]:
+        return TWO_SHARES if threads == 2 else super().shares(threads)
+
+    def start(self, w: Array, b: Array) -> tuple[ColumnPoint, Array]:
+        point, g = super().start(w, b)
+        if not isinstance(self.X, np.ndarray) and self.plain:
+            self.known = (self.known or KnownProducts.of(self.all_columns, len(self.s))).with_products(point.theta, g)
+        return point, g
+
     def copy(self) -> Self:
-        return replace(super().copy(), gram=None, known=self.known and self.known.emptied())
+        return replace(super().copy(), gram=None, known=self.known and replace(self.known))
 
     @staticmethod
     def arranged(offset: Array) -> Array:
@@ -105,7 +121,8 @@ class TwoClassDescent(ColumnDescent):
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
         if self.gram is not None:
-            return self._step_on_products(self.gram, at, penalty, precision)
+            found = self._step_in_kernel(self.gram, at, penalty, precision) if self.gram.quick else None
+            return found or self._step_on_products(self.gram, at, penalty, precision)
         columns, some = self.columns, penalty[self.chosen]
         r, h = self._residuals(at)
         model = columns.model(h, self.ridge[self.chosen], centred=self.intercept)
@@ -150,6 +167,7 @@ class TwoClassDescent(ColumnDescent):
         if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
             store, factor = self._product_columns(), SupportFactor(team=self.team)
             self.gram = GramModel(store=store, all_ridge=self.ridge, centred=self.intercept, factor=factor)
+            self.gram.quick = not isinstance(self.X, np.ndarray)
         self.gram.add(columns)
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
@@ -160,14 +178,14 @@ class TwoClassDescent(ColumnDescent):
         if isinstance(self.X, np.ndarray):
             return True
         entries = int((self.X.indptr[columns + 1] - self.X.indptr[columns]).sum())
-        return not self.rough and self.X.nnz <= MOST_ENTERED and len(columns) ** 2 <= PRODUCTS_PER_ENTRY * entries
+        return self.X.nnz <= MOST_ENTERED and len(columns) ** 2 <= PRODUCTS_PER_ENTRY * entries
 
     def _product_columns(self) -> ProductColumns:
         if isinstance(self.X, np.ndarray):
             return DenseProductColumns(X=self.X, team=self.team)
         if self.starts is None:
-            self.starts = row_starts(self.X)
-        return SparseProductColumns(X=self.X, starts=self.starts)
+            self.starts = row_starts(self.all_columns)
+        return SparseProductColumns(X=self.all_columns, starts=self.starts)
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         assert self.columns is not None
@@ -190,6 +208,44 @@ class TwoClassDescent(ColumnDescent):
         doubtful[self.chosen] = False
         at.sizes[doubtful] = np.abs(self.X[:, doubtful].T @ at.theta)
         at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
+
+    def _step_in_kernel(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint | None:
+        """Return the point after a step as `_step_on_products` takes it, None where that has more to do."""
+        assert self.columns is not None
+        if gram.h is None:
+            gram.move_to(self._residuals(at)[1])
+        value = at.loss + self._penalty_at(at, penalty)
+        settled = 0 < at.steps < LATE and at.gap <= SETTLED * max(1.0, abs(value))
+        for _ in range(2):
+            assert gram.h is not None
+            found = GramStep(
+                columns=self.columns,
+                G=gram.G,
+                h=gram.h,
+                mean=gram.mean,
+                sign=self.sign,
+                s=self.s,
+                offset=self.offset,
+                penalty=penalty[self.chosen],
+                ridge=self.ridge[self.chosen],
+                intercept=self.intercept,
+            ).take(
+                at.a,
+                at.weights_of(self.chosen),
+                drift=DRIFT if at.steps < LATE else LATE_DRIFT,
+                precision=precision,
+                rough=precision if at.steps else max(precision, ROUGH_PRECISION),
+                settled=settled,
+            )
+            if not isinstance(found, np.ndarray):
+                break
+            gram.move_to(found)
+        if not isinstance(found, GramStepResult):
+            gram.quick = False
+            return None
+        new = replace(at, columns=self.chosen, x=found.x, b=at.b + found.shift, a=found.a, theta=found.theta, steps=0)
+        new.value, new.loss, new.gap, new.products = found.value, found.loss, found.gap, found.g
+        return new
 
     def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         """Return the point after a step by the products of the columns, perhaps under curvatures of another point.

@@ -194,7 +194,36 @@ class ProductsProblem(ctypes.Structure):
     _fields_ = (
         *((name, _I) for name in ("count", "first", "stride")),
         ("total", _D),
-        *((name, _P) for name in ("data", "indices", "indptr", "starts", "lengths", "entries", "h", "mean", "G")),
+        *(
+            (name, _P)
+            for name in ("data", "indices", "indptr", "starts", "lengths", "entries", "h", "mean", "G", "all")
+        ),
+    )
+
+
+class GramStepProblem(ctypes.Structure):
+    """``gram_step_problem`` of gram_step.c."""
+
+    _fields_ = (
+        ("columns", ColumnsProblem),
+        *((name, _I) for name in ("stride", "intercept", "settled")),
+        *((name, _P) for name in ("G", "h", "mean", "diagonal", "sign", "s", "offset", "penalty", "ridge")),
+        *((name, _D) for name in ("total", "drift", "gain", "precision", "rounding")),
+        *((name, _P) for name in ("a", "x", "theta", "g", "r", "curvature")),
+        *((name, _D) for name in ("shift", "loss", "value", "gap")),
+        ("outcome", _I),
+    )
+
+
+class KnownProblem(ctypes.Structure):
+    """``known_problem`` of known_products.c."""
+
+    _fields_ = (
+        ("columns", ColumnsProblem),
+        *((name, _I) for name in ("known", "chosen_count", "everything")),
+        *((name, _P) for name in ("shares", "g", "norms", "sums", "limit", "chosen", "products")),
+        *((name, _D) for name in ("euclidean", "largest", "euclidean_all", "largest_all", "most_read")),
+        *((name, _P) for name in ("mark", "estimate")),
     )
 
 
@@ -274,6 +303,10 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "columns": (ctypes.POINTER(ColumnsProblem), ctypes.c_int),
     "classes": (ctypes.POINTER(ClassesProblem),),
     "class_norms": (ctypes.POINTER(ClassesProblem), _P),
+    "gram_step": (ctypes.POINTER(GramStepProblem),),
+    "known_products": (ctypes.POINTER(KnownProblem),),
+    "row_lengths": (ctypes.POINTER(ColumnsProblem), _P),
+    "column_norms": (ctypes.POINTER(ColumnsProblem), _P, _P),
     "products": (ctypes.POINTER(ProductsProblem), ctypes.c_int),
     "team_help": (ctypes.POINTER(TeamState),),
     "team_end": (ctypes.POINTER(TeamState),),

@@ -2,72 +2,7 @@
 
 #include <math.h>
 
-#include "vector.h"
-
-/* Columns of n rows: in CSC form, or one after another where `indices` is NULL. The model has the curvatures h of the
-   rows; its gradient by the activations is v_i + h_i shift. Columns are less their mean under h, so that the intercept is
-   at its minimum all the time, and `shift` is what the intercept moves by. */
-typedef struct {
-    int64_t n, count, sweeps;
-    const double *data;
-    const int32_t *indices;
-    const int64_t *indptr;
-    const double *h;
-    double *v;
-    double total, shift, tol; /* the sum of h; a sweep ends the descent in which no column gains more than tol */
-    double *mean, *diagonal;
-    const double *ridge, *penalty;
-    double *x;
-    int8_t *active;
-    int64_t done;
-    const int64_t *which; /* the columns of DOTS, all if it is NULL */
-} columns_problem;
-
-#define COLUMN(q, j) ((q)->indices ? (q)->indptr[j] : (j) * (q)->n)
-#define LENGTH(q, j) ((q)->indices ? (q)->indptr[(j) + 1] - (q)->indptr[j] : (q)->n)
-
-/* sum of x_i u_i over a column */
-static double column_dot(const columns_problem *q, int64_t j, const double *u) {
-    const double *x = q->data + COLUMN(q, j);
-    const int64_t length = LENGTH(q, j);
-    if (q->indices) {
-        const int32_t *row = q->indices + COLUMN(q, j);
-        double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
-        int64_t i = 0;
-        for (; i + 4 <= length; i += 4) {
-            a += x[i] * u[row[i]];
-            b += x[i + 1] * u[row[i + 1]];
-            c += x[i + 2] * u[row[i + 2]];
-            d += x[i + 3] * u[row[i + 3]];
-        }
-        for (; i < length; i++) a += x[i] * u[row[i]];
-        return (a + b) + (c + d);
-    }
-    vector_double sum[4] = {{0}};
-    int64_t i = 0;
-    for (; i + 4 * LANES_double <= length; i += 4 * LANES_double)
-        for (int k = 0; k < 4; k++)
-            sum[k] += load_double_double(x + i + k * LANES_double) * load_double_double(u + i + k * LANES_double);
-    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
-    for (; i < length; i++) total += x[i] * u[i];
-    return total;
-}
-
-/* u_i += step w_i x_i over a column; w may be NULL */
-static void column_add(const columns_problem *q, int64_t j, double step, const double *w, double *u) {
-    const double *x = q->data + COLUMN(q, j);
-    const int64_t length = LENGTH(q, j);
-    if (q->indices) {
-        const int32_t *row = q->indices + COLUMN(q, j);
-        if (w)
-            for (int64_t i = 0; i < length; i++) u[row[i]] += step * w[row[i]] * x[i];
-        else
-            for (int64_t i = 0; i < length; i++) u[row[i]] += step * x[i];
-    } else if (w)
-        for (int64_t i = 0; i < length; i++) u[i] += step * w[i] * x[i];
-    else
-        for (int64_t i = 0; i < length; i++) u[i] += step * x[i];
-}
+#include "columns.h"
 
 /* sums of h x and h x x over a column */
 static void column_moments(const columns_problem *q, int64_t j, double *first, double *second) {
@@ -371,32 +306,40 @@ typedef struct {
 typedef struct {
     int64_t count, first, stride; /* rows of G are `stride` numbers apart */
     double total; /* the sum of h */
-    const double *data;
-    const int32_t *indices;
+    double *data;
+    int32_t *indices;
     const int64_t *indptr, *starts;
     int32_t *lengths;
     row_entry *entries;
     const double *h, *mean;
     float *G;
+    const columns_problem *all; /* the matrix that the columns `which` are taken from */
 } products_problem;
 
 enum { ENTER, MULTIPLY };
+#define AHEAD 8
 
-/* ENTER: the columns from the first on become entries of the rows. MULTIPLY: the products. */
+/* ENTER: the columns from the first on are copied, and become entries of the rows. MULTIPLY: the products. */
 EXPORT int NAME(products)(const products_problem *q, int task) {
     double *sums = task == MULTIPLY ? malloc((size_t)(q->count + 1) * sizeof(double)) : NULL;
     if (task == MULTIPLY && !sums) return 1;
     for (int64_t j = q->first; j < q->count; j++) {
         if (task == ENTER) {
+            const int64_t from = q->all->indptr[q->all->which[j - q->first]] - q->indptr[j];
             for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
-                const int64_t i = q->indices[t];
+                const int64_t i = q->indices[t] = q->all->indices[from + t];
+                q->data[t] = q->all->data[from + t];
                 q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->data[t]};
             }
             continue;
         }
         for (int64_t k = 0; k <= j; k++) sums[k] = 0.0;
-        for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
+        for (int64_t t = q->indptr[j], end = q->indptr[j + 1]; t < end; t++) {
             const int64_t i = q->indices[t];
+            if (t + AHEAD < end) {
+                const char *next = (const char *)(q->entries + q->starts[q->indices[t + AHEAD]]);
+                for (int k = 0; k < 4; k++) __builtin_prefetch(next + 64 * k);
+            }
             const double weight = q->h[i] * q->data[t];
             const row_entry *e = q->entries + q->starts[i];
             for (; e->place < j; e++) sums[e->place] += weight * (double)e->value;
@@ -407,5 +350,11 @@ EXPORT int NAME(products)(const products_problem *q, int task) {
         for (int64_t k = 0; k <= j; k++) row[k] = (float)(sums[k] - shift * q->mean[k]);
     }
     free(sums);
+    return 0;
+}
+
+/* The number of entries of each of n rows of a sparse matrix. */
+EXPORT int NAME(row_lengths)(const columns_problem *q, int64_t *lengths) {
+    for (int64_t t = q->indptr[0]; t < q->indptr[q->count]; t++) lengths[q->indices[t]]++;
     return 0;
 }

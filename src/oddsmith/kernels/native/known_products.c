@@ -1,0 +1,63 @@
+/* Products of residuals with all columns, of which those are not read that cannot matter. */
+
+#include <math.h>
+
+#include "columns.h"
+
+/* v are residuals nearly a combination of `known` others, by `shares`, whose products with all columns are the rows of g.
+   What is left of v has the sizes `euclidean` and `largest`: with the norms of a column they bound how far its product is
+   from the combination. `estimate` are the products in the end, exact for columns whose product may be above the limit. */
+typedef struct {
+    columns_problem columns; /* with v */
+    int64_t known, chosen_count, everything;
+    const double *shares, *g, *norms, *sums, *limit;
+    const int64_t *chosen; /* columns whose products are given */
+    const double *products;
+    double euclidean, largest, euclidean_all, largest_all, most_read;
+    int8_t *mark;
+    double *estimate;
+} known_problem;
+
+enum { READ = 1, CHOSEN = 2 };
+
+/* `everything` becomes 1 where all columns are read. */
+EXPORT int NAME(known_products)(known_problem *q) {
+    const columns_problem *c = &q->columns;
+    int64_t doubtful = 0, outside = 0;
+    for (int64_t k = 0; k < q->chosen_count; k++) q->mark[q->chosen[k]] = CHOSEN;
+    for (int64_t j = 0; j < c->count; j++) {
+        double estimate = 0.0;
+        for (int64_t k = 0; k < q->known; k++) estimate += q->shares[k] * q->g[k * c->count + j];
+        q->estimate[j] = estimate;
+        if (q->mark[j]) continue;
+        const double far = fmin(q->euclidean * q->norms[j], q->largest * q->sums[j]);
+        const double most = fmin(q->euclidean_all * q->norms[j], q->largest_all * q->sums[j]);
+        outside += LENGTH(c, j);
+        if (fabs(estimate) + far <= q->limit[j]) continue;
+        if (most <= q->limit[j]) {
+            q->estimate[j] = fmax(fmin(estimate, most), -most);
+            continue;
+        }
+        q->mark[j] = READ;
+        doubtful += LENGTH(c, j);
+    }
+    q->everything = !q->known || (double)doubtful > q->most_read * (double)outside;
+    for (int64_t k = 0; k < q->chosen_count; k++) q->estimate[q->chosen[k]] = q->products[k];
+    for (int64_t j = 0; j < c->count; j++)
+        if (q->mark[j] == READ || (q->everything && !q->mark[j])) q->estimate[j] = column_dot(c, j, c->v);
+    return 0;
+}
+
+/* The Euclidean norm of each column, and the sum of the sizes of its entries. */
+EXPORT int NAME(column_norms)(const columns_problem *q, double *norms, double *sums) {
+    for (int64_t j = 0; j < q->count; j++) {
+        const double *x = q->data + COLUMN(q, j);
+        double square = 0.0, sum = 0.0;
+        for (int64_t i = 0; i < LENGTH(q, j); i++) {
+            square += x[i] * x[i];
+            sum += fabs(x[i]);
+        }
+        norms[j] = sqrt(square), sums[j] = sum;
+    }
+    return 0;
+}

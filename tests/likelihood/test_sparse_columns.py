@@ -1,0 +1,140 @@
+"""Paths over sparse columns: steps in the kernel, extrapolation along a path."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from oddsmith import LaplacePrior, LogisticRegression, regularization_path
+from oddsmith.kernels import native
+from oddsmith.likelihood import two_class_descent
+from oddsmith.likelihood.gram_model import GramModel
+from oddsmith.likelihood.sparse_path import solve_path
+from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.solvers import policy
+
+
+@pytest.fixture(autouse=True)
+def many_columns(monkeypatch):
+    """Make any table one of many columns."""
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_hessian=0))
+
+
+def sparse_table(rows=300, columns=80, alike=0.0, seed=1):
+    """Return a sparse table and labels; columns are alike where the third is not zero."""
+    rng = np.random.default_rng(seed)
+    there = rng.random((rows, columns)) < 0.3
+    X = (rng.normal(size=(rows, columns)) + alike * rng.normal(size=(rows, 1))) * there
+    t = (X[:, 0] - X[:, 3] + 0.5 * X[:, 7] + rng.logistic(size=rows) > 0).astype(int)
+    return sparse.csc_array(X), t
+
+
+def descent_of(X, t, gaussian=None, **given):
+    """Return a problem with its descent at the null model."""
+    prior = LaplacePrior(1.0, gaussian=gaussian)
+    problem = LogisticRegression(prior)._problem(X, t, given.get("s"), given.get("offset"), {}, reset=True)[1]
+    stated = SparseProblem.of(problem)
+    stated.start_columns(stated.null_point().w)
+    return stated, stated.column_descent()
+
+
+@pytest.mark.parametrize("level", [level for level in native.available() if level != "reference"])
+@pytest.mark.parametrize("case", ["plain", "weights", "offset", "ridge", "no intercept"])
+def test_a_step_in_the_kernel_is_the_step_in_numpy(case, level):
+    """Both end at points of the same value and gap; the dual point has these products, and its gap bounds the truth."""
+    X, t = sparse_table()
+    rng = np.random.default_rng(2)
+    given = {"s": rng.uniform(0.5, 2.0, 300)} if case == "weights" else {}
+    given |= {"offset": rng.normal(size=300)} if case == "offset" else {}
+    with native.using(level):
+        stated, descent = descent_of(X, t, 2.0 if case == "ridge" else None, **given)
+        descent.intercept = case != "no intercept"
+        scale, before = 0.1, 0.07
+        at = stated.step_columns(before, tol=1e-3, max_iter=50, before=0.05)
+        penalty = descent.strength / scale
+        descent.choose(np.arange(80))
+        descent.gram.h = None
+        start = replace(at, steps=0)
+        ours = descent._step_in_kernel(descent.gram, start, penalty, 1e-9)
+        theirs = descent._step_on_products(descent.gram, start, penalty, 1e-9)
+        weight = descent.penalty(ours.x, penalty)
+        best = stated.step_columns(scale, tol=1e-12, max_iter=50, before=before)
+    assert ours.value == pytest.approx(theirs.value, rel=1e-5)
+    assert ours.gap >= ours.value - best.value - 1e-12 * best.value
+    np.testing.assert_allclose(X[:, ours.columns].T @ ours.theta, ours.products, atol=1e-11)
+    np.testing.assert_allclose(ours.a, X[:, ours.columns] @ ours.x + ours.b + descent.offset, atol=1e-11)
+    assert ours.loss + weight == pytest.approx(ours.value, rel=1e-13)
+
+
+def test_a_step_in_the_kernel_says_what_it_cannot_do(monkeypatch):
+    """Curvatures that are far from those of the products are returned; columns that are alike are left to a factor."""
+    if native.kernels() is None:
+        pytest.skip("without kernels there is no step in them")
+    X, t = sparse_table(alike=30.0)
+    stated, descent = descent_of(X, t)
+    descent.choose(np.arange(80))
+    penalty, moved = descent.strength / 0.05, []
+    move = GramModel.move_to
+    monkeypatch.setattr(GramModel, "move_to", lambda gram, h: (moved.append(h), move(gram, h))[1])
+    descent.gram.move_to(np.full(300, 1e-3))
+    assert descent._step_in_kernel(descent.gram, replace(stated.point, steps=0), penalty, 1e-12) is None
+    assert len(moved) == 2 and not descent.gram.quick
+
+
+@pytest.mark.parametrize("away", [0.0, 2e-16, 1e-12])
+def test_scales_that_rounding_sets_apart_are_not_extrapolated(away):
+    """Between two scales that hardly differ lies nothing that the next could be extrapolated from."""
+    X, t = sparse_table()
+    model = LogisticRegression(LaplacePrior(1.0))
+    stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
+    smallest = stated.smallest_scale(stated.null_point())
+    scales = smallest * (1.0 + away) * np.geomspace(1.0, 30.0, 12)
+    found = regularization_path(X, t, scales=np.concatenate([[smallest], scales]), tol=1e-9)
+    assert found.gap.max() <= 1e-9
+
+
+@pytest.mark.parametrize("how", ["plain", "weights", "offset", "ridge", "float32"])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_path_over_sparse_columns_is_that_of_the_reference(how, threads):
+    X, t = sparse_table()
+    rng = np.random.default_rng(2)
+    X = X.astype(np.float32) if how == "float32" else X
+    given = {"sample_weight": rng.uniform(0.0, 2.0, 300)} if how == "weights" else {}
+    given |= {"offset": rng.normal(size=300)} if how == "offset" else {}
+    prior = LaplacePrior(1.0, gaussian=1.0) if how == "ridge" else LaplacePrior(1.0)
+    scales = np.geomspace(0.02, 2.0, 25)
+    found = []
+    for level in ("reference", native.available()[-1]):
+        with native.using(level):
+            path = regularization_path(X, t, scales=scales, prior=prior, tol=1e-9, threads=threads, **given)
+            assert path.gap.max() <= 1e-9
+            found.append(path)
+    np.testing.assert_allclose(found[0].objective, found[1].objective, rtol=2e-9)
+    assert list(found[0].names) == [f"x{j}" for j in range(80)]
+
+
+@pytest.mark.parametrize(("threads", "parts"), [(1, 0), (2, 1), (3, 2)])
+def test_a_path_has_as_many_stretches_as_threads(threads, parts):
+    _, descent = descent_of(*sparse_table())
+    assert len(descent.shares(threads)) == parts
+    assert descent.shares(2) == two_class_descent.TWO_SHARES
+
+
+def test_columns_that_nearly_matter_begin_in_the_working_set(monkeypatch):
+    """The gradient that is extrapolated decides: a smaller share of the penalty takes more columns in."""
+    X, t = sparse_table(columns=200)
+    problem = LogisticRegression(LaplacePrior(1.0), threads=1)._problem(X, t, None, None, {}, reset=True)[1]
+    sizes, choose = [], two_class_descent.TwoClassDescent.choose
+    for share in (0.95, 0.2):
+        monkeypatch.setattr("oddsmith.likelihood.column_descent.SPARSE_AHEAD_SHARE", share)
+        chosen = []
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                two_class_descent.TwoClassDescent,
+                "choose",
+                lambda self, columns, chosen=chosen: (chosen.append(len(columns)), choose(self, columns))[1],
+            )
+            assert solve_path(problem, np.geomspace(0.05, 0.3, 8)).gap.max() <= 1e-7
+        sizes.append(sum(chosen))
+    assert sizes[1] > sizes[0]
