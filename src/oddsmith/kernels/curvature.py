@@ -92,7 +92,8 @@ def count_cells(block: Block, columns: tuple[int, int], words: npt.NDArray[np.ui
 def _table_kernel(block: Block) -> table.TableKernel:
     kernels = native.kernels()
     assert kernels is not None
-    return table.TableKernel(kernels, table.Layout.of(block), np.zeros(block.n_columns))
+    nothing = np.broadcast_to(0.0, block.n_columns)  # which the layout keeps: it takes no memory
+    return table.TableKernel(kernels, table.Layout.of(block), nothing)
 
 
 def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) -> list[BorderedDiagonal] | None:
