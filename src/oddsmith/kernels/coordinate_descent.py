@@ -74,8 +74,10 @@ class Blocks:
     def settles(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which columns have a penalty, each of their weights alone; and which have one, of all classes together."""
         P = (int(self.member.max(initial=-1)) + self.classes) // self.classes
-        sizes, column = np.diff(self.first), self.member % max(P, 1)
-        penalised = self.strength > 0.0
+        column, penalised = self.member % max(P, 1), self.strength > 0.0
+        if self.is_single:
+            return np.bincount(column[penalised], minlength=P) > 0, np.zeros(P, dtype=bool)
+        sizes = np.diff(self.first)
         same = np.minimum.reduceat(column, self.first[:-1]) == np.maximum.reduceat(column, self.first[:-1])
         result = np.zeros((2, P), dtype=bool)
         for which, blocks in enumerate((sizes == 1, same & (sizes == self.classes))):
