@@ -157,3 +157,18 @@ def test_the_scatter_of_scores_equals_its_formula(K: int) -> None:
     G = np.array([np.kron(((p - np.eye(K)[k])[1:]) @ T, z) for p, k, z in zip(P, t, Z, strict=True)])
     np.testing.assert_allclose(found.meat, (G * s[:, None]).T @ G, rtol=1e-10)
     assert found.value == pytest.approx(-s @ np.log(P[np.arange(20), t]))
+
+
+@pytest.mark.parametrize("params", [MomentsParams(3), MomentsParams(3, "pooled"), MomentsParams(3, groups=(0, 1, 0))])
+def test_scatter_of_sparse_rows_is_that_of_dense_ones(params: MomentsParams) -> None:
+    """Columns far from zero, rare ones, an empty one, and a class that one column misses."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 90)) < 0.01, rng.normal(size=(300, 90)) + 3.0, 0.0)
+    t = rng.integers(0, 3, 300).astype(np.int32)
+    X[:, 5], X[:, 7], X[:, 8], X[t == 1, 9] = 1e6 + rng.normal(size=300), 0.0, t == 2, 0.0
+    s = rng.choice([0.0, 0.5, 2.0], 300)
+    rows = block(sparse.csr_array(X), t, s)
+    assert moments.SPARSE_SHARE * rows.X.nnz < X.size
+    apart, whole = Moments.of(rows, params), Moments.of(block(X, t, s), params)
+    np.testing.assert_allclose(apart.mean, whole.mean, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(apart.scatter, whole.scatter, rtol=1e-9, atol=1e-9)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.kernels.class_sums import add_class_sums, centred_class_sums
@@ -16,6 +17,9 @@ from oddsmith.statistics.tiles import ClassTile, Codes, sorted_tiles
 
 SMALL_BLOCK = 1 << 15
 BLAS_COLUMNS = 256  # Columns up to which the compiled products are faster than those of BLAS.
+SPARSE_SHARE = 32
+"""Entries for each that is not zero from which sparse products pay: 2,000 × 200 with 5 a row took as long as dense
+ones, 20,000 × 640 with 20 a row a third, 20,000 × 3,000 with 8 a row a sixtieth."""
 FAR = 0.99  # Share of raw squares explained by the mean from which rows are centred again: at most two digits are lost.
 
 
@@ -86,6 +90,8 @@ class Moments:
         block = block.concrete()
         if block.is_sparse and params.scatter == "diagonal":
             return cls(*sparse_diagonal(block, params.K), params.group)
+        if block.is_sparse and SPARSE_SHARE * block.X.nnz < block.n_rows * block.n_columns:
+            return cls(*sparse_scatter(block, params), params.group)
         # Few rows are centred exactly: that costs nothing, and rank deficiency is then plain to see.
         exact = block.n_rows * block.n_columns <= SMALL_BLOCK
         if params.scatter == "diagonal" and (found := centred_class_sums(block, params.K, exact=exact, far=FAR)):
@@ -224,4 +230,36 @@ def sparse_diagonal(block: Block, K: int) -> tuple[Array, Array, Array]:
     deviation = data - mean.ravel()[cell]
     zeros = weight[:, None] - sums(entry_weight)
     scatter = sums(entry_weight * deviation**2) + np.maximum(zeros, 0.0) * mean**2
+    return weight, mean, scatter
+
+
+def sparse_scatter(block: Block, params: MomentsParams) -> tuple[Array, Array, Array]:
+    """Return weight, mean and full scatter of a CSR block by products of the entries that are not zero.
+
+    1. Columns that are mostly not zero in a class are made dense and centred.
+    2. Their products with the others need no centred others: the weighted sum of a centred column is zero, up to the
+       rounding of its mean.
+    3. Products of the others are centred at the end. No digits are lost: at least half of such a column is zero, so
+       its variance is at least half of its mean square.
+    """
+    weight, mean, _ = sparse_diagonal(block, params.K)
+    scatter = Moments.zero(Shape(block.n_columns, params.K), params).scatter
+    t, s = block.t if params.K > 1 else np.zeros(block.n_rows, dtype=np.int32), block.weights()
+    for k in np.flatnonzero(weight > 0):
+        rows = np.flatnonzero(t == k)
+        X, own = sparse.csc_array(block.X[rows], dtype=np.float64), np.sqrt(s[rows])[:, None]
+        X.data *= own[X.indices, 0]
+        full = np.diff(X.indptr) > 0.5 * len(rows)
+        into, often, others = scatter[params.group[k]], np.flatnonzero(full), np.flatnonzero(~full)
+        Z, S = X[:, often].toarray() - own * mean[k, often], X[:, others]  # 1
+        into[np.ix_(often, often)] += Z.T @ Z
+        between = S.T @ Z - np.outer(mean[k, others], own[:, 0] @ Z)  # 2
+        into[np.ix_(others, often)] += between
+        into[np.ix_(often, others)] += between.T
+        products = (S.T @ S).tocoo()  # 3
+        np.add.at(into, (others[products.row], others[products.col]), products.data)
+        half = np.sqrt(weight[k]) * mean[k, others]
+        into[np.ix_(others, others)] -= np.outer(half, half)
+    diagonal = _diagonal(scatter)
+    np.maximum(diagonal, 0.0, out=diagonal)
     return weight, mean, scatter
