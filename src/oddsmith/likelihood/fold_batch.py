@@ -6,6 +6,7 @@ Each fold begins at the optima of all rows: their sums over ranges are its gradi
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -250,8 +251,9 @@ class FoldBatch:
             self.bounds[k] = mean_bound(self.folds[k], *each[-2:]) if bounded else None
             for group, e in zip(groups, each, strict=False):
                 group.starts.append(e)
-        for group in groups:
-            group.members = self._members(group)
+        threads = self.stated.objective.threads or available_cores()
+        for group, members in zip(groups, parallel_map(self._members, groups, threads), strict=True):
+            group.members = members
 
     def _penalty(self, k: int, i: int, e: ObjectiveValue) -> SparsePenalty:
         return bounded_penalty(self.folds[k], self.path.scales[i], e, self.bounds[k])
@@ -311,6 +313,7 @@ class FoldBatch:
         """Return a point for each fold and scale, where its first step leads."""
         squares, concordance = self._squares(), self.stated.objective.self_concordance
         points: dict[tuple[int, int], FoldPoint | BatchPoint] = {}
+        starts: list[tuple[FoldPoint | BatchPoint, ObjectiveValue]] = []
         for group in groups:
             for k, e in enumerate(group.starts):
                 for i in group.places:
@@ -327,7 +330,8 @@ class FoldBatch:
                             concordance=concordance,
                             target=e.w,
                         )
-                    points[k, i].take(e, tol)
+                    starts.append((points[k, i], e))
+        self._take(starts, tol)
         return points
 
     def _squares(self) -> Array:
@@ -359,8 +363,8 @@ class FoldBatch:
                 values[wanted[part]] += sums.value
                 gradients[wanted[part]] += sums.gradient
             found = evaluations(objective, targets, values, gradients)
-            for (at, point), new in zip(still.items(), found, strict=True):
-                point.take(new, tol)
+            self._take(list(zip(still.values(), found, strict=True)), tol)
+            for at, point in still.items():
                 if isinstance(point, FoldPoint) and point.missing:
                     points[at] = self._widened(at[0], point, tol)
             if max(point.steps for point in still.values()) >= policy.POLICY.sparse_batch_rounds:
@@ -369,6 +373,15 @@ class FoldBatch:
             slow = [i for fold, i in points if fold == k and not points[k, i].done]
             if slow:
                 self._solve_alone(k, {i: points[k, i] for i in slow}, tol)
+
+    def _take(self, found: Sequence[tuple[FoldPoint | BatchPoint, ObjectiveValue]], tol: float) -> None:
+        """Let points look further from evaluations: those with models of all coordinates on all threads."""
+        wide = [(point, new) for point, new in found if isinstance(point, BatchPoint)]
+        threads = self.stated.objective.threads or available_cores()
+        deque(parallel_map(lambda each: each[0].take(each[1], tol), wide, threads), maxlen=0)
+        for point, new in found:
+            if isinstance(point, FoldPoint):
+                point.take(new, tol)
 
     def _widened(self, k: int, point: FoldPoint, tol: float) -> BatchPoint:
         """Return a point with a model over all coordinates."""
