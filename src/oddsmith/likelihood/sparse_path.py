@@ -144,19 +144,25 @@ def _by_stretches(stated: SparseProblem, scales: Array, before: float, tol: floa
     A quick climb to some scales, solved roughly, finds where they begin; it goes on as the last stretch, which takes
     longest.
     """
-    threads = stated.objective.threads or available_cores()
+    threads, alone = stated.objective.threads or available_cores(), stated.problem.K > 2
     *edges, (last, end) = stretches(len(scales), stated.column_descent().shares(threads))
-    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+    with ThreadPoolExecutor(threads if alone else max(threads - 1, 1)) as pool:
         try:
-            work = []
-            for first, stop in edges:
+            work, waiting = {}, {}
+            for k, (first, stop) in enumerate(edges):
                 part = replace(stated, descent=stated.column_descent().copy())
-                work.append(pool.submit(_stretch, part, scales[first:stop], before, tol))
+                waiting[k] = (part, scales[first:stop], before, tol)
+                if k == 0 or not alone:
+                    work[k] = pool.submit(_stretch, *waiting[k])
                 for scale in scales[[(first + stop) // 2, stop - 1]]:
                     stated.step_columns(float(scale), tol=ROUGH, max_iter=stated.problem.max_iter, before=before)
                     before = float(scale)
-            rest = _stretch(stated, scales[last:end], before, tol)
-            return [point for part in work for point in part.result()] + rest
+            if alone:
+                work[len(edges)] = pool.submit(_stretch, stated, scales[last:end], before, tol)
+            for k in range(len(edges) - 1, -1, -1):
+                work[k] = work[k] if k in work else pool.submit(_stretch, *waiting[k])
+            rest = [] if alone else _stretch(stated, scales[last:end], before, tol)
+            return [point for k in sorted(work) for point in work[k].result()] + rest
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
