@@ -42,7 +42,7 @@ from oddsmith.kernels.native import (
     TextLevelTable,
     TextsProblem,
 )
-from oddsmith.kernels.packed_columns import PADDING, padded
+from oddsmith.kernels.packed_columns import MORE_ROWS, PADDING, padded
 
 PAGE = mmap.PAGESIZE
 KINDS = {"float64": 0, "float32": 1, "float16": 2}
@@ -498,7 +498,7 @@ def gram(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, count = room.size(1, 8, 64), room.size(1, 5, 70)
     first, width = int(room.rng.integers(count)), padded(n)
     fields = {"data": room.normal(count, n), "h": room.put(np.full(n, 0.2)), "root": room.put(np.full(n, 0.2**0.5))}
-    fields |= {"mean": room.zeros(count), "scaled": room.put(np.zeros((count, width), np.float32))}
+    fields |= {"mean": room.zeros(count), "scaled": room.put(np.zeros((count + MORE_ROWS, width), np.float32))}
     print("gram", f"n={n} {first=} count={count}", flush=True)
     size = {"n": n, "first": first, "count": count, "apart": count, "width": width, "total": 0.2 * n}
     return "gram", None, GramProblem(**size, **fields, G=room.put(np.zeros((count, count), np.float32)))

@@ -10,7 +10,7 @@ from tests.kernels.kernel_cases import LEVELS
 
 from oddsmith.engines.memory import assisted
 from oddsmith.kernels import native
-from oddsmith.kernels.packed_columns import Packed, SupportFactor, Team, form_products, padded
+from oddsmith.kernels.packed_columns import MORE_ROWS, Packed, SupportFactor, Team, form_products, padded
 
 
 @pytest.mark.parametrize("level", native.available())
@@ -36,7 +36,10 @@ def test_products_between_columns(level: str, centred: bool, n: int, count: int,
     """Those before the first are known from a call before; the others are less their means."""
     rng = np.random.default_rng(count)
     data, h = rng.normal(size=(count, n)) + 100.0, rng.uniform(0.01, 0.25, n)
-    scaled, G = np.full((count, padded(n)), np.nan, np.float32), np.full((count + 2, count + 2), np.nan, np.float32)
+    scaled, G = (
+        np.full((count + MORE_ROWS, padded(n)), np.nan, np.float32),
+        np.full((count + 2, count + 2), np.nan, np.float32),
+    )
     with native.using(level):
         means = [
             form_products(data[:end], h, scaled, G, start, centred=centred)
@@ -82,14 +85,14 @@ def test_a_team_changes_no_bit(level: str) -> None:
     rng = np.random.default_rng(1)
     data, h, found = rng.normal(size=(200, 700)), rng.uniform(0.01, 0.25, 700), []
     for threads in (1, 2, 4):
-        team, scaled, G = Team(), np.empty((200, padded(700)), np.float32), np.empty((200, 200), np.float32)
+        team, scaled, G = Team(), np.empty((200 + MORE_ROWS, padded(700)), np.float32), np.empty((200, 200), np.float32)
         results: list[Any] = []
 
         def work(team: Team = team, scaled: Any = scaled, G: Any = G, results: list[Any] = results) -> None:
             with native.using(level):
                 for _ in range(20):
                     results[:] = [form_products(data, h, scaled, G, 0, centred=True, team=team)]
-                    results += [Packed(data, team).dots(h), Packed(scaled, team).activations(data[:, 0])]
+                    results += [Packed(data, team).dots(h), Packed(scaled[:200], team).activations(data[:, 0])]
                     results += [SupportFactor(team=team).solve(G, np.arange(200), data[:, 1])]
             team.end()
 

@@ -19,6 +19,7 @@ LEAST_PIVOT = 1e-6  # Of a factor, against the entry of the matrix: about the ro
 WEAK = 100.0  # Times the least pivot: of columns that hardly differ.
 FIRST_ROOM = 2048  # Rows of a factor for which there is room at first.
 PADDING = 16  # Single numbers of a vector: the kernel may read so many after each row of a factor.
+MORE_ROWS = 3  # Rows after the last of scaled columns that the kernel may read.
 UNUSED = 64  # Rows of a factor that stand for nothing any more, besides a quarter of it.
 
 
@@ -94,9 +95,9 @@ def form_products(
     """Write the products of the rows of ``data`` under ``h``, from the ``first`` on with all, into G; return the means.
 
     ``scaled`` are the rows less their mean, if ``centred``, times √h, and zeros up to a `padded` length: those before
-    the first are there, the others are written.
+    the first are there, the others are written. It has ``MORE_ROWS`` than there are rows.
 
-    >>> scaled, G = np.empty((1, padded(2)), dtype=np.float32), np.empty((1, 1), dtype=np.float32)
+    >>> scaled, G = np.empty((1 + MORE_ROWS, padded(2)), dtype=np.float32), np.empty((1, 1), dtype=np.float32)
     >>> form_products(np.array([[1.0, 3.0]]), np.ones(2), scaled, G, 0, centred=True).tolist(), G.tolist()
     ([2.0], [[2.0]])
     """

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
-from oddsmith.kernels.packed_columns import Packed, Single, SupportFactor, Team
+from oddsmith.kernels.packed_columns import PADDING, Packed, Single, SupportFactor, Team
 from oddsmith.likelihood.product_columns import ProductColumns
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 
-SWEEPS, MORE_SWEEPS, ROUNDS = 8, 30, 6
+SWEEPS, MORE_SWEEPS, ROUNDS = 5, 30, 8
 """Sweeps of coordinate descent after the columns that are not zero were solved for, those where that failed, and how
 often it is done."""
 NEGLIGIBLE = 1e-2  # The share of the gain that ends a descent that no coordinate moves for.
@@ -75,13 +75,16 @@ class GramModel:
 
     def add(self, columns: npt.NDArray[np.intp]) -> None:
         """Add columns, and their products if the model has curvatures."""
-        new = np.setdiff1d(columns, self.chosen)
+        there = np.zeros(len(self.all_ridge), dtype=bool)
+        there[self.chosen] = True
+        new = columns[~there[columns]]
         if not len(new):
             return
         k, m = len(self.chosen), len(self.chosen) + len(new)
         if m > len(self.G):
             room = min(max(LEAST_ROOM, int(AHEAD * m)), len(self.all_ridge))
-            G = np.empty((room, room), dtype=np.float32)
+            # Rows that are a power of two apart would share lines of the cache.
+            G = np.empty((room, room + PADDING), dtype=np.float32)[:, :room]
             G[:k, :k] = self.G[:k, :k]
             self.G = G
         self.store.add(new)

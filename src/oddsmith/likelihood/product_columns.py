@@ -12,7 +12,7 @@ from scipy import sparse
 
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.native import ProductsProblem, address, addresses, kernels
-from oddsmith.kernels.packed_columns import Packed, Places, Single, Team, form_products, padded
+from oddsmith.kernels.packed_columns import MORE_ROWS, Packed, Places, Single, Team, form_products, padded
 from oddsmith.numerics import Array
 
 COPIED_AT_ONCE = 64  # Columns of products that are copied at a time.
@@ -88,7 +88,7 @@ class DenseProductColumns:
         if m > len(self.packed):
             room = min(max(ROOM // len(self.X), 2 * m), self.X.shape[1])
             packed = np.empty((room, len(self.X)))
-            scaled = np.empty((room, self.scaled.shape[1]), dtype=np.float32)
+            scaled = np.empty((room + MORE_ROWS, self.scaled.shape[1]), dtype=np.float32)
             packed[:k], scaled[:k] = self.packed[:k], self.scaled[:k]
             self.packed, self.scaled = packed, scaled
         for place, column in enumerate(new, start=k):

@@ -4,7 +4,7 @@
 
 #include "team.h"
 
-#define AT_ONCE 512    /* numbers whose products are summed in single precision, before they are added in double */
+#define AT_ONCE 2048   /* numbers whose products are summed in single precision, before they are added in double */
 #define WEAK 100.0     /* times the least pivot: columns that hardly differ */
 #define TOGETHER 4     /* columns or rows that are read together */
 #define SOME_COLUMNS 64 /* a unit of work on columns, */
@@ -120,7 +120,8 @@ EXPORT int NAME(packed)(team *t, const packed_problem *q, int task) {
 
 /* Products of columns under the curvatures h of the rows: `scaled` are columns of `data` less their mean, times the root of h.
    Those before the first are there; the others are written, and their products with all into the rows and columns of G. A
-   column of `scaled` has `width` numbers, a multiple of LANES_float, of which those after the first n are zero. */
+   column of `scaled` has `width` numbers, a multiple of LANES_float, of which those after the first n are zero; TOGETHER - 1 columns after the last may be
+   read. */
 typedef struct {
     int64_t n, first, count, apart, width; /* rows of G are `apart` */
     const double *data, *h, *root;
@@ -153,17 +154,19 @@ INLINE void multiply_tile(const float *x, const float *y, int64_t apart, int64_t
     vector_float sum[TOGETHER][TOGETHER];
     for (int b = 0; b < TOGETHER; b++)
         for (int r = 0; r < TOGETHER; r++) sum[b][r] = (vector_float){0};
-    for (int64_t t = 0; t < n; t += LANES_float) {
-        vector_float own[TOGETHER];
-        for (int b = 0; b < TOGETHER; b++) {
-            const float *from = x + b * apart + t;
-            own[b] = t + LANES_float <= n ? load_float_float(from) : load_first(from, n - t);
-        }
-        for (int r = 0; r < TOGETHER; r++) {
-            const vector_float other = load_float_float(y + r * apart + t);
-            for (int b = 0; b < TOGETHER; b++) sum[b][r] += other * own[b];
-        }
-    }
+    int64_t t = 0;
+#define MULTIPLY(LOAD)                                                                  \
+    do {                                                                                \
+        vector_float own[TOGETHER];                                                     \
+        for (int b = 0; b < TOGETHER; b++) own[b] = LOAD;                               \
+        for (int r = 0; r < TOGETHER; r++) {                                            \
+            const vector_float other = load_float_float(y + r * apart + t);             \
+            for (int b = 0; b < TOGETHER; b++) sum[b][r] += other * own[b];             \
+        }                                                                               \
+    } while (0)
+    for (; t + LANES_float <= n; t += LANES_float) MULTIPLY(load_float_float(x + b * apart + t));
+    if (t < n) MULTIPLY(load_first(x + b * apart + t, n - t));
+#undef MULTIPLY
     for (int b = 0; b < TOGETHER; b++) {
         vector_float total = pairs_float(pairs_float(sum[b][0], sum[b][1]), pairs_float(sum[b][2], sum[b][3]));
         for (int width = LANES_float / TOGETHER; width > 1; width /= 2) total = pairs_float(total, total);
@@ -190,20 +193,15 @@ static void multiply_some(const void *job, int64_t unit) {
         for (int64_t j = rows; j < end; j += TOGETHER)
             for (int64_t k = columns; k < last; k += TOGETHER) {
                 float *to = sums + (j - rows) * SOME_COLUMNS + k - columns;
-                if (j + TOGETHER <= end && k + TOGETHER <= last) {
-                    multiply_tile(x + j * q->width, x + k * q->width, q->width, n, to, SOME_COLUMNS);
-                    continue;
-                }
-                for (int64_t b = j; b < least(end, j + TOGETHER); b++)
-                    for (int64_t r = k; r < least(last, k + TOGETHER); r++)
-                        to[(b - j) * SOME_COLUMNS + r - k] += (float)low_dot(x + b * q->width, x + r * q->width, n);
+                multiply_tile(x + j * q->width, x + k * q->width, q->width, n, to, SOME_COLUMNS);
             }
     }
     for (int64_t j = rows; j < end; j++)
-        for (int64_t k = columns; k < least(last, j + 1); k++) {
-            const float product = sums[(j - rows) * SOME_COLUMNS + k - columns];
-            q->G[j * q->apart + k] = q->G[k * q->apart + j] = product;
-        }
+        for (int64_t k = columns; k < least(last, j + 1); k++)
+            q->G[j * q->apart + k] = sums[(j - rows) * SOME_COLUMNS + k - columns];
+    for (int64_t k = columns; k < last; k++)
+        for (int64_t j = most(rows, k); j < end; j++)
+            q->G[k * q->apart + j] = sums[(j - rows) * SOME_COLUMNS + k - columns];
 }
 
 EXPORT int NAME(gram)(team *t, const gram_problem *q) {
