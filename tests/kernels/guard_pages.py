@@ -222,9 +222,10 @@ def hessian_room(room: Room, problem: TableProblem, size: int, task: int, e: int
 def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     rng, task = room.rng, int(room.rng.integers(6))
     n, m, f = room.size(1, 64, 128, 256), int(rng.integers(0, 4)), int(rng.integers(0, 4))
-    kinds = rng.integers(0, 7, m)
+    kinds, steps = rng.integers(0, 7, m), rng.choice([0, 1, 1, 3], m)
     types = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
-    columns = [room.put((9.0 * rng.random(n)).astype(types[kind])) for kind in kinds]
+    sizes = [max(0, (n - 1) * step + 1) for step in steps]
+    columns = [room.put((9.0 * rng.random(n)).astype(types[kind])) for n, kind in zip(sizes, kinds, strict=True)]
     levels, code_kinds = rng.integers(1, 9, f), rng.integers(3, 6, f)
     codes = [room.put(rng.integers(-1, L, n).astype(types[kind])) for L, kind in zip(levels, code_kinds, strict=True)]
     firsts = 1 + m + np.concatenate([[0], np.cumsum(levels)])  # the numbers come first
@@ -237,6 +238,7 @@ def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     problem = TableProblem(n=n, m=m, f=f, eliminated=-1, start=size + 1, nowhere=size)
     problem.columns, problem.codes, problem.values, problem.entries = pointers
     problem.column_kinds, problem.code_kinds = room.put(kinds), room.put(code_kinds)
+    problem.column_steps, problem.fills = room.put(steps), room.maybe(m)
     problem.code_levels, problem.firsts = room.put(levels), room.put(firsts[:-1])
     problem.numbers, problem.center = room.put(np.arange(1, 1 + m)), room.normal(m)
     problem.t_kind, problem.s_kind = rng.choice([3, 5]), rng.choice([0, 6])

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.design import inputs
-from oddsmith.design.class_weight import read_weights, weigh_classes
+from oddsmith.design.class_weight import leave_out, read_weights, weigh_classes
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import feature_names
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
@@ -83,7 +84,12 @@ def read_data(
     n = rows.shape[0]
     narrow = isinstance(rows, SplitRows)  # which kernels of tables read
     classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n, narrow=narrow)
-    s, offset = read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
+    s = read_weights(sample_weight, n)
+    present = X.present if isinstance(X, inputs.Encoded) else None
+    if present is not None:
+        classes, t = (classes, t) if known else leave_out(present, classes, t)
+        s = present.view(np.uint8) if s is None else np.where(present, s, 0.0)
+    offset = inputs.read_offset(offset, n, len(classes), present)
     s = weigh_classes(model, classes, t, s, reset=reset)
     source = MemorySource(rows, t, len(classes), s, offset=offset, given=_given_columns(X, rows))
     return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))

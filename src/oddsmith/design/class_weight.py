@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from oddsmith.design.input_errors import explain_numbers, negative_weights, nonfinite_numbers
-from oddsmith.design.inputs import Codes, as_array
+from oddsmith.design.inputs import Codes, as_array, check_two_classes
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -128,6 +129,20 @@ def multiply(s: Array | None, t: Codes, factors: Array | None) -> Array | None:
                 "constant."
             )
     return product
+
+
+def leave_out(present: npt.NDArray[np.bool_], classes: Labels, t: Codes) -> tuple[Labels, Codes]:
+    """Return the classes of the rows that are ``present``, and the code of each row's class; others have any of them.
+
+    >>> leave_out(np.array([True, False, True]), np.array(["a", "b", "c"]), np.array([0, 1, 2], dtype=np.int8))
+    (array(['a', 'c'], dtype='<U1'), array([0, 0, 1], dtype=int8))
+    """
+    from oddsmith.kernels.texts import count_codes
+
+    np.copyto(t, t[np.argmax(present)], where=~present)
+    kept = np.flatnonzero(count_codes(t, len(classes))[1:])
+    check_two_classes(classes[kept])
+    return classes[kept], t if len(kept) == len(classes) else np.searchsorted(kept, t).astype(t.dtype)
 
 
 def read_weights(sample_weight: object, n_rows: int) -> Array | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 
 from oddsmith.design.inputs import Encoded, as_array, as_table, learned_design, split_target, take_rows
@@ -59,6 +60,8 @@ def through_design(
     if isinstance(y, str) and target is not None and y != target:
         raise InvalidInputError(f"The left-hand side of the formula is {target!r}, but y={y!r}. Leave out y.")
     labels = split_target(X, target if y is None else y)[1]
+    if kept is not None and kept.dtype == bool:
+        return Encoded(rows, kept), labels, sample_weight, offset
     return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
 
 
@@ -72,14 +75,19 @@ def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
     if isinstance(labels, nw.Series):
         missing = labels.is_null().to_numpy() | (labels.is_nan().to_numpy() if labels.dtype.is_float() else False)
     else:
-        missing = np.array(
-            [label is None or label != label for label in np.asarray(labels).ravel().tolist()], dtype=bool
-        )
+        missing = _missing_labels(np.asarray(labels).ravel())
     if not missing.any() or missing.all() or len(missing) != len(table):
         return X, y, *others
     kept = np.flatnonzero(~missing)
     y = y if target is not None else take_rows(y, kept)
     return table[kept].to_native(), y, *(take_rows(values, kept) for values in others)
+
+
+def _missing_labels(labels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which labels are None or NaN."""
+    if labels.dtype.kind != "O":
+        return np.asarray(labels != labels, dtype=bool)
+    return np.fromiter((label is None or label != label for label in labels), dtype=bool, count=len(labels))
 
 
 def as_design(design: object, model: BaseEstimator) -> Design | None:

@@ -27,9 +27,10 @@ import pyarrow.types as is_
 from oddsmith.design import inputs
 from oddsmith.design.input_errors import unreadable
 from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
+from oddsmith.design.texts import TextColumn, text_buffers
 from oddsmith.design.whole_numbers import refuse_rounded_levels, rounded_column
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.kernels.texts import TextBuffers, TextCodes, encode_texts
+from oddsmith.kernels.texts import TextCodes, encode_pieces, encode_texts
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import check_codes
@@ -48,6 +49,7 @@ DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)  # Types t
 TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}  # Time units per day.
 
 
+CHUNK_ROWS = 1 << 14
 MANY_TEXTS = 1000  # Number of text levels from which they stay in Arrow, without Python objects.
 
 
@@ -224,7 +226,11 @@ class Frame:
         """Return where a column is missing."""
         if self.kinds[name] == "category":
             return np.asarray(self.columns[name].is_null(), dtype=bool)
-        return np.isnan(self.numbers(name))
+        found = np.empty(self.n_rows, dtype=bool)
+        for start in range(0, self.n_rows, CHUNK_ROWS):  # some at a time, to save memory
+            rows = slice(start, start + CHUNK_ROWS)
+            found[rows] = np.isnan(self.numbers(name, rows))
+        return found
 
 
 def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
@@ -285,8 +291,13 @@ def _rows_of(column: nw.Series[Any], rows: Indices) -> nw.Series[Any]:
     return nw.from_native(some.to_native().reset_index(drop=True), series_only=True)
 
 
-def code(array: pa.Array) -> Coded:
-    """Return the codes of an Arrow array; levels that are missing values count as missing."""
+def code(array: pa.Array | TextColumn) -> Coded:
+    """Return the codes of an Arrow array or texts; levels that are missing values count as missing."""
+    if isinstance(array, TextColumn):
+        found = encode_pieces(map(text_buffers, array.pieces()), len(array))
+        if found is not None:
+            return _coded_texts(found, pa.large_string())
+        array = array.whole()
     if not isinstance(array, pa.DictionaryArray):
         if is_.is_string(array.type) or is_.is_large_string(array.type):
             found = encode_texts(text_buffers(array))
@@ -296,7 +307,7 @@ def code(array: pa.Array) -> Coded:
     indices = array.indices
     if not pa.types.is_signed_integer(indices.type) or pa.types.is_int64(indices.type):
         indices = indices.cast(pa.int32())
-    codes = np.asarray((indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False))
+    codes = _plain_codes(indices)
     dictionary, ordered = array.dictionary, bool(array.type.ordered)
     if len(dictionary) >= MANY_TEXTS and is_text(dictionary.type) and not dictionary.null_count:
         if _are_unique(dictionary):
@@ -308,6 +319,16 @@ def code(array: pa.Array) -> Coded:
     if place != list(range(len(levels))):
         codes = np.array([*place, -1], dtype=codes.dtype)[codes]
     return Coded(tuple(kept), codes, ordered)
+
+
+def _plain_codes(indices: pa.Array) -> npt.NDArray[Any]:
+    """Return codes with −1 for null: those of pandas have it there already."""
+    if not indices.null_count:
+        return np.asarray(indices.to_numpy(zero_copy_only=False))
+    raw = np.frombuffer(indices.buffers()[1], indices.type.to_pandas_dtype())[indices.offset :][: len(indices)]
+    negative = sum(np.count_nonzero(raw[k : k + CHUNK_ROWS] < 0) for k in range(0, len(raw), CHUNK_ROWS))
+    same = negative == indices.null_count and int(raw.min(initial=0)) == -1 and (pc.min(indices).as_py() or 0) >= 0
+    return raw if same else np.asarray(indices.fill_null(-1).to_numpy(zero_copy_only=False))
 
 
 def _are_unique(texts: pa.Array) -> bool:
@@ -328,24 +349,6 @@ def are_sorted(texts: pa.Array) -> bool:
     return bool(pc.all(pc.less(texts[:-1], texts[1:])).as_py() is not False)
 
 
-def text_buffers(array: pa.Array) -> TextBuffers:
-    """Return where the texts of an Arrow array of strings lie.
-
-    >>> text_buffers(pa.array(["a", "bc"])).offsets.tolist()
-    [0, 1, 3]
-    """
-    valid, offsets, data = array.buffers()
-    kind, n, first = np.int64 if is_.is_large_string(array.type) else np.int32, len(array), array.offset
-    none = np.zeros(first + 1, dtype=kind)  # an array without rows may lack its buffers
-    return TextBuffers(
-        n=n,
-        offsets=(none if offsets is None or not offsets.size else np.frombuffer(offsets, kind))[first : first + n + 1],
-        data=np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, np.uint8),
-        valid=None if valid is None or not array.null_count else np.frombuffer(valid, np.uint8),
-        first=first,
-    )
-
-
 def _coded_texts(found: TextCodes, type_: pa.DataType) -> Coded:
     offsets = np.concatenate([[0], found.ends]).astype(np.int64 if is_.is_large_string(type_) else np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(found.data)]
@@ -359,10 +362,12 @@ def _text_levels(texts: pa.Array) -> Sequence[Any]:
     return TextLevels(texts) if len(texts) >= MANY_TEXTS else tuple(texts.to_pylist())
 
 
-def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
+def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array | TextColumn, str]:
     kind: str | None = number_kind(column.dtype)
     if kind:
         return column, KINDS[kind]
+    if (texts := TextColumn.of(column)) is not None:
+        return texts, "category"
     try:
         array = _categorical(column) if column.dtype == nw.Categorical else None
         array = arrow_array(column) if array is None else array

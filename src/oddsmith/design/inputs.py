@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import isfinite, isnan, nan
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -54,9 +54,13 @@ Codes: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # The number of each row'
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows encoded by a design: checked numeric columns with the design's names."""
+    """Rows encoded by a design: checked numeric columns with the design's names.
+
+    Rows that are not ``present`` (None: all are) stand for those that were dropped.
+    """
 
     rows: ArrayOrCSR | SplitRows
+    present: npt.NDArray[np.bool_] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -314,7 +318,11 @@ def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     parts: Sequence[Any] = (rows,)
     if isinstance(rows, SplitRows):
         # Codes and integers are finite, and columns of a design that are not plain are checked there.
-        parts = [a for part in rows.parts if isinstance(part, ColumnRows) for a in part.arrays if a.dtype.kind == "f"]
+        columns = [part for part in rows.parts if isinstance(part, ColumnRows)]
+        arrays = [array for part in columns for array in part.arrays]
+        fills = [fill for part in columns for fill in part.fills or (nan,) * len(part.arrays)]
+        both = [(a, fill) for a, fill in zip(arrays, fills, strict=True) if a.dtype.kind == "f"]
+        parts = [a if isnan(fill) else a[np.isinf(a)] for a, fill in both]  # NaN is filled
     elif not isinstance(rows, np.ndarray) and sparse.issparse(rows):
         parts = (rows.data,)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -466,8 +474,11 @@ def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, 
     return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
 
 
-def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
-    """Return offsets against class 0, n × (K−1), or None; the input has n values for two classes, else n × K."""
+def read_offset(offset: object, n_rows: int, K: int, present: npt.NDArray[np.bool_] | None = None) -> Array | None:
+    """Return offsets against class 0, n × (K−1), or None; the input has n values for two classes, else n × K.
+
+    Rows that are not ``present`` may have any.
+    """
     if offset is None:
         return None
     with as_input_errors(partial(explain_numbers, "offset")):
@@ -475,6 +486,8 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     expected = (n_rows,) if K == 2 else (n_rows, K)
     if o.shape != expected:
         raise InvalidInputError(f"offset has shape {o.shape}; expected {expected} for {K} classes.")
+    if not np.isfinite(o).all() and present is not None:
+        o = np.where(present if K == 2 else present[:, None], o, 0.0)
     if not np.isfinite(o).all():
         raise nonfinite_numbers("offset", o, "an offset")
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])

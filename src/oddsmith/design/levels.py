@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
-CHUNK_ROWS = 1 << 17
+CHUNK_ROWS = 1 << 14
 KEPT_DICTIONARIES = 2
 MISSING = "missing"  # Name of the level of missing values.
 
@@ -148,7 +149,12 @@ def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels:
         weights, observed = np.array([total[level] for level in found]), float(np.sum(weight))
         summary = ColumnSummary(kind=kind, levels=found, weight=weights, declared=declared)
         return replace(summary, observed=observed, missing=missing)
-    x = frame.numbers(name)
+    parts = (slice(start, start + CHUNK_ROWS) for start in range(0, max(1, frame.n_rows), CHUNK_ROWS))
+    each = (_summarise_numbers(kind, frame.numbers(name, rows), None if s is None else s[rows]) for rows in parts)
+    return reduce(lambda one, two: one.merge(two), each)
+
+
+def _summarise_numbers(kind: str, x: Array, s: Array | None) -> ColumnSummary:
     absent = np.isnan(x)
     missing = float(absent.sum() if s is None else s[absent].sum())
     present = ~absent if s is None else ~absent & (s > 0)
@@ -168,8 +174,9 @@ def level_weights(codes: npt.NDArray[np.signedinteger[Any]], n: int, s: Array | 
     if s is None:
         return count_codes(codes, n).astype(np.float64)
     total = np.zeros(n + 1)
-    for start in range(0, len(codes), CHUNK_ROWS):
-        part = slice(start, start + CHUNK_ROWS)
+    step = max(CHUNK_ROWS, n)
+    for start in range(0, len(codes), step):
+        part = slice(start, start + step)
         total += np.bincount(codes[part].astype(np.intp) + 1, weights=s[part], minlength=n + 1)
     return total
 
@@ -267,18 +274,36 @@ class Category:
         An unseen level is refused or the reference, as in ``absent`` rows.
         """
         table, n = self.table(coded), len(self.levels)
-        missing = int(coded.codes.min(initial=0)) < 0
-        if (table[:-1] < 0).any() or missing or coded.codes.dtype not in CODES:
-            # Levels that are unknown, or only declared, are looked at row by row.
+        if self._has_unknown(coded, table, absent):  # such rows are refused, or those of the reference
             places = narrowest(self.places(coded, unseen, absent), n)
             return CodeRows(places, n, dropped=None if full else self.reference)
-        column = np.arange(n, dtype=np.int32)
+        codes = coded.codes if coded.codes.dtype in CODES else narrowest(coded.codes, len(coded.levels))
+        column = np.arange(n + 1, dtype=np.int32)
         if not full:
             column[self.reference :] -= 1
             column[self.reference] = -1
-        columns = column[table[:-1]]
-        width = n - (not full)
-        return CodeRows(coded.codes, len(columns), level_columns=columns, n_columns=width, counts=coded.counts)
+        column[-1] = -1  # of levels that no row has
+        columns = column[table]
+        width, missing = n - (not full), int(columns[-1])
+        known: dict[str, Any] = {
+            "level_columns": columns[:-1],
+            "n_columns": width,
+            "missing": missing,
+            "counts": coded.counts,
+        }
+        return CodeRows(codes, len(columns) - 1, **known)
+
+    def _has_unknown(self, coded: Coded, table: Indices, absent: npt.NDArray[np.bool_] | None) -> bool:
+        """Whether rows that count have a level that is unknown, or none where that is no level."""
+        unknown = table < 0
+        if not unknown[:-1].any() and (self.has_missing or int(coded.codes.min(initial=0)) >= 0):
+            return False
+        for start in range(0, len(coded), CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            found = unknown[coded.codes[part]]
+            if (found if absent is None else found & ~absent[part]).any():
+                return True
+        return False
 
     def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
         """Return which of `levels` each row has; an unseen one is refused or the reference, as in ``absent`` rows."""

@@ -9,21 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from math import nan, prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.design.frame import Frame
+from oddsmith.design.missing_values import first_number, has_missing, missing_error
 from oddsmith.design.terms import Factor, Term, Values, encode
-from oddsmith.protocols import Indices
+from oddsmith.numerics import Array
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SparseRows, SplitRows
 from oddsmith.rows.codes import narrowest
 from oddsmith.rows.split import TableForm
 
+if TYPE_CHECKING:
+    from oddsmith.design.table import Design
+
 Levels = Callable[[Factor], CodeRows]
 """The rows of the 0/1 columns of a category."""
-Numbers = Callable[[Factor], list[npt.NDArray[Any]]]
+Numbers = Callable[[Factor], ColumnRows]
 """The columns of numbers of a factor."""
+CHUNK_ROWS = 1 << 14  # Rows whose levels are combined at a time, to save memory.
 
 
 def is_coded(term: Term) -> bool:
@@ -55,11 +62,11 @@ def split_rows(terms: Sequence[Term], n_rows: int, levels: Levels, numbers: Numb
         category = [factor for factor in term.factors if factor.what == "levels"]
         others = [factor for factor in term.factors if factor.what != "levels"]
         if not category and len(others) == 1:
-            parts.append(ColumnRows(tuple(numbers(others[0])), n_rows))
+            parts.append(numbers(others[0]))
         elif is_coded(term):
             x = None
             for factor in others:
-                (column,) = numbers(factor)
+                (column,) = numbers(factor).filled().arrays
                 x = np.asarray(column, dtype=np.float64) if x is None else x * column
             parts.append(_codes(category, levels, x))
         else:
@@ -70,16 +77,19 @@ def split_rows(terms: Sequence[Term], n_rows: int, levels: Levels, numbers: Numb
 def _codes(category: list[Factor], levels: Levels, x: npt.NDArray[np.float64] | None) -> CodeRows:
     if len(category) == 1:
         return replace(levels(category[0]), x=x)
-    stride, at, present = 1, None, None
-    for factor in category:
-        places = levels(factor).places()
-        there = places >= 0
-        at = stride * places if at is None else at + stride * places
-        present = there if present is None else present & there
-        stride *= len(factor.names)
-    assert at is not None and present is not None
-    combined: Indices = np.where(present, at, -1)
-    return CodeRows(narrowest(combined, stride), stride, x=x)
+    rows, levels_in_all = [levels(factor) for factor in category], prod(len(factor.names) for factor in category)
+    n = rows[0].shape[0]
+    codes = np.empty(n, dtype=narrowest(np.empty(0, dtype=np.int64), levels_in_all).dtype)
+    for start in range(0, n, CHUNK_ROWS):
+        stop, stride = min(start + CHUNK_ROWS, n), 1
+        at, present = np.zeros(stop - start, dtype=np.intp), np.ones(stop - start, dtype=bool)
+        for part, factor in zip(rows, category, strict=True):
+            places = part.slice(start, stop).places()
+            at += stride * places
+            present &= places >= 0
+            stride *= len(factor.names)
+        codes[start:stop] = np.where(present, at, -1)
+    return CodeRows(codes, levels_in_all, x=x)
 
 
 def _joined(parts: list[Rows], n_rows: int) -> list[Rows]:
@@ -87,8 +97,48 @@ def _joined(parts: list[Rows], n_rows: int) -> list[Rows]:
     joined: list[Rows] = []
     for is_columns, some in groupby(parts, lambda part: isinstance(part, ColumnRows)):
         if is_columns:
-            arrays = tuple(array for part in some if isinstance(part, ColumnRows) for array in part.arrays)
-            joined.append(ColumnRows(arrays, n_rows))
+            columns = [part for part in some if isinstance(part, ColumnRows)]
+            fills = tuple(fill for part in columns for fill in part.fills or (nan,) * len(part.arrays))
+            arrays = tuple(array for part in columns for array in part.arrays)
+            joined.append(ColumnRows(arrays, n_rows, () if np.isnan(fills).all() else fills))
         else:
             joined.extend(some)
     return joined
+
+
+def split_frame(design: Design, frame: Frame, s: Array | None) -> SplitRows:
+    """Return the rows of a table in parts: numbers in place, categories as codes; rows of weight 0 may miss values."""
+    absent = None if s is None else s == 0
+    dropped = absent if design.missing == "drop" else None
+    known: dict[tuple[str, bool], CodeRows] = {}
+
+    def levels(factor: Factor) -> CodeRows:
+        use, category = (factor.of, factor.full), design.categories_[factor.of]
+        if use not in known:
+            coded = frame.coded(factor.of)
+            if not category.has_missing and has_missing(coded.codes, dropped):
+                raise missing_error(category.name, frame, design.missing)
+            known[use] = category.code_rows(coded, design.unseen, absent, full=factor.full)
+        return known[use]
+
+    def numbers(factor: Factor) -> ColumnRows:
+        n = frame.n_rows
+        if factor.what == "indicator":
+            return ColumnRows((frame.missing(factor.of),), n)
+        column = factor.of.column
+        if column is not None:
+            array = frame.array(column)
+            if column in frame.finite or array.dtype.kind != "f" or not has_missing(array):
+                return ColumnRows((array,), n)
+            if column in design.fills_:
+                return ColumnRows((array,), n, (design.fills_[column],))
+            if dropped is not None and not has_missing(array, dropped):
+                return ColumnRows((array,), n, (first_number(array),))
+        return ColumnRows(tuple(np.ascontiguousarray(design.values(frame, factor, slice(0, n)).T)), n)
+
+    def values(factor: Factor, rows: slice) -> Any:
+        if factor.what != "levels":
+            return design.values(frame, factor, rows)
+        return levels(factor).slice(rows.start, min(rows.stop, frame.n_rows)).places()
+
+    return split_rows(design.terms_, frame.n_rows, levels, numbers, values)

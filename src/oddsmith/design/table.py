@@ -17,14 +17,14 @@ from oddsmith.design.frame import KIND_WORDS, Frame, read_some_rows
 from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
 from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
-from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
-from oddsmith.design.split import split_form, split_rows
+from oddsmith.design.missing_values import can_stay, complete_rows, empty_error, missing_error
+from oddsmith.design.split import split_form, split_frame
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse, repeated_name
 from oddsmith.design.whole_numbers import warn_of_rounding
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError, caller_level
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
-from oddsmith.rows import CodeRows, SplitRows
+from oddsmith.rows import SplitRows
 from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
@@ -147,12 +147,11 @@ class Design(TransformerMixin, BaseEstimator):
         self.learn(split_target(X, y)[0], sample_weight)
         return self
 
-    def learn(
-        self, X: Any, sample_weight: object = None, *, split: bool = False
-    ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
+    def learn(self, X: Any, sample_weight: object = None, *, split: bool = False) -> tuple[ArrayOrCSR | SplitRows, Any]:
         """Learn from a table; return its encoded rows, and the numbers of the rows kept if some were dropped.
 
-        With ``split``, large tables come in parts, with categories as codes.
+        With ``split``, large tables come in parts, with categories as codes; then rows may stay that should be dropped,
+        and in place of the numbers there is a boolean for each row that says whether it was kept.
 
         >>> import polars
         >>> rows, kept = Design(missing="drop").learn(polars.DataFrame({"x": [1, None, 3]}))
@@ -161,12 +160,16 @@ class Design(TransformerMixin, BaseEstimator):
         """
         with restored_on_error(self):
             formula, frame = self._read(X)
-            frame, kept, s = self._complete(frame, sample_weight)
+            plain = all(factor.column or factor.category for term in formula.terms for factor in term)
+            frame, kept, s = self._complete(frame, sample_weight, stay=split and plain)
             self._settle(formula, frame, summarise(frame, formula, s, numbers=self.missing == "indicator"), s)
             warn_of_rounding(frame.rounded())
             self.__dict__.pop("_schema", None)
-            split = split and self.is_split(frame.n_rows)
-            return self._split(frame, s) if split else self._encode(frame, s), kept
+            if split and self.is_split(frame.n_rows):
+                return self._split(frame, s), kept
+            if kept is not None and kept.dtype == bool:
+                frame, kept, s = self._complete(frame, sample_weight)
+            return self._encode(frame, s), kept
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn from one more part of a table: the design then equals a fit to all parts so far.
@@ -206,7 +209,8 @@ class Design(TransformerMixin, BaseEstimator):
         >>> Design(missing="drop").complete(polars.DataFrame({"x": [1, None, 3]})).tolist()
         [0, 2]
         """
-        return self._complete(self._read(X)[1], None, empty_ok=True)[1] if self.missing == "drop" else None
+        kept: Indices | None = self._complete(self._read(X)[1], None, empty_ok=True)[1]
+        return kept
 
     def settle(self, schema: TableSchema, *, all_rows: bool = True) -> Design:
         """Learn from the merged schema of all parts of a table (``all_rows``), or of those so far.
@@ -243,18 +247,20 @@ class Design(TransformerMixin, BaseEstimator):
 
     def retrain(
         self, X: Any, sample_weight: object = None, *, part: bool = False, split: bool = False
-    ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
+    ) -> tuple[ArrayOrCSR | SplitRows, Any]:
         """Return encoded rows for another fit, and the numbers of the rows kept if some were dropped.
 
         If the rows are only ``part`` of the data, all of them may be dropped. With ``split``, they come in parts, with
-        categories as codes.
+        categories as codes, and may stay as in `learn`.
 
         >>> import polars
         >>> design = Design(missing="drop").fit(polars.DataFrame({"x": ["a", "b", None]}))
         >>> design.retrain(polars.DataFrame({"x": [None, "b"]}))[0].tolist()
         [[1.0]]
         """
-        frame, kept, s = self._complete(self._again(X), sample_weight, empty_ok=part)
+        numbers = [factor for term in self.terms_ for factor in term.factors if factor.what == "numbers"]
+        stay = split and not part and all(factor.of.column for factor in numbers)
+        frame, kept, s = self._complete(self._again(X), sample_weight, empty_ok=part, stay=stay)
         return self._split(frame, s) if split else self._encode(frame, s, by_column=part), kept
 
     def is_like(self, other: Design) -> bool:
@@ -306,12 +312,20 @@ class Design(TransformerMixin, BaseEstimator):
         return frame
 
     def _complete(
-        self, frame: Frame, sample_weight: object, *, empty_ok: bool = False
-    ) -> tuple[Frame, Indices | None, Array | None]:
-        """Return the rows to fit, their numbers if some are dropped, and their weights."""
+        self, frame: Frame, sample_weight: object, *, empty_ok: bool = False, stay: bool = False
+    ) -> tuple[Frame, Any, Any]:
+        """Return the rows to fit, their numbers if some are dropped, and their weights.
+
+        If rows may ``stay``, those that are dropped get weight 0 instead, where that takes less memory.
+        """
         s = read_weights(sample_weight, frame.n_rows)
-        kept = complete_rows(frame, empty_ok=empty_ok) if self.missing == "drop" else None
-        return (frame, None, s) if kept is None else (frame.take(kept), kept, take_rows(s, kept))
+        complete = complete_rows(frame, empty_ok=empty_ok) if self.missing == "drop" else None
+        if complete is None:
+            return frame, None, s
+        if stay and can_stay(frame, complete):
+            return frame, complete, complete.view(np.uint8) if s is None else np.where(complete, s, 0.0)
+        kept = np.flatnonzero(complete)
+        return frame.take(kept), kept, take_rows(s, kept)
 
     def _settle(
         self, formula: Formula, frame: Frame, summaries: Summaries, s: Array | None = None, *, all_rows: bool = True
@@ -440,29 +454,9 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:
         """Return the rows in parts: numbers in place, categories as codes."""
-        absent = None if s is None else s == 0.0
+        return split_frame(self, frame, s)
 
-        def levels(factor: Factor) -> CodeRows:
-            category = self.categories_[factor.of]
-            coded = frame.coded(factor.of)
-            if not category.has_missing and int(coded.codes.min(initial=0)) < 0:
-                raise missing_error(category.name, frame, self.missing)
-            return category.code_rows(coded, self.unseen, absent, full=factor.full)
-
-        def numbers(factor: Factor) -> list[npt.NDArray[Any]]:
-            column = factor.of.column if factor.what == "numbers" else None
-            if column is not None:
-                array = frame.array(column)
-                if column in frame.finite or array.dtype.kind != "f" or not np.isnan(array).any():
-                    return [array]
-            return list(np.ascontiguousarray(self._values(frame, factor, slice(0, frame.n_rows)).T))
-
-        def values(factor: Factor, rows: slice) -> Any:
-            return levels(factor).places()[rows] if factor.what == "levels" else self._values(frame, factor, rows)
-
-        return split_rows(self.terms_, frame.n_rows, levels, numbers, values)
-
-    def _values(self, frame: Frame, factor: Factor, rows: slice) -> Array:
+    def values(self, frame: Frame, factor: Factor, rows: slice) -> Array:
         """Return the values of a numeric factor, n × w."""
         if factor.what == "indicator":
             return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
@@ -479,7 +473,7 @@ class Design(TransformerMixin, BaseEstimator):
         def values(factor: Factor, rows: slice) -> Any:
             if factor.what == "levels":
                 return places[factor.of][1 if factor.full else 0][rows]
-            return self._values(frame, factor, rows)
+            return self.values(frame, factor, rows)
 
         return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_, by_column=by_column)
 

@@ -28,6 +28,7 @@ KEY, PLAIN, DIALECT = b"oddsmith.format", b"oddsmith.plain", b"oddsmith.dialect"
 """Metadata of Arrow columns that were read by a format, recognised or plain; and of a table that was read from text."""
 
 Formats = Mapping[str, "TextFormat"]
+FEW_ROWS = 1 << 14  # Rows up to which texts are looked at as a whole.
 
 
 def learned_formats(model: BaseEstimator) -> Formats:
@@ -74,15 +75,16 @@ def find_formats(X: Any, y: object = None, known: Container[str] = ()) -> dict[s
     table = as_table(X)
     found: dict[str, TextFormat] = {}
     for column in () if table is None else table.iter_columns():
-        array = _as_arrow(column) if column.dtype == nw.String and column.name not in known else None
-        if array is None:
+        if column.dtype != nw.String or column.name in known:
             continue
-        from oddsmith.engines.text_formats import find_format
+        from oddsmith.engines.text_formats import find_format, sampled_rows
 
-        format_ = find_format(array)
+        sample = _as_arrow(column if len(column) <= FEW_ROWS else column[sampled_rows(len(column))])
+        format_ = None if sample is None else find_format(sample)
         if format_ is None or (isinstance(y, str) and column.name == y and format_.kind != "levels"):
             continue
-        if format_.parse(array)[1] is None:  # what breaks off after the sample stays text
+        array = _as_arrow(column)
+        if array is not None and format_.parse(array)[1] is None:  # what breaks off after the sample stays text
             found[str(column.name)] = format_
     return found
 

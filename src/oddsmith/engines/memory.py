@@ -36,6 +36,7 @@ MADE_BYTES = 1 << 22  # A slice of rows that a transform makes takes no more tha
 STRETCHES, RUNS_BYTES = 61, 1 << 20
 """Number of segments for sampling rows (a prime, to avoid periods of the table); up to this many bytes, one thread
 copies all."""
+SPREAD_ROWS = 1 << 15  # Rows of a sample that are chosen at a time.
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
 
 
@@ -191,15 +192,14 @@ class MemorySource:
 
         Rows of weight 0 are skipped.
         """
-        if self.s is not None:
-            present = np.flatnonzero(self.s)
-            return present[replace(self, s=None, X=present[:, None]).spread(rows, seed)]
-        n = self.n_rows
-        count = min(rows, n)
-        edges = np.arange(count + 1) * n // count
-        jitter = np.random.default_rng(seed).random(count)
-        chosen: npt.NDArray[np.intp] = edges[:-1] + (jitter * np.diff(edges)).astype(np.intp)
-        return chosen
+        n = self.n_present
+        count, rng = min(rows, n), np.random.default_rng(seed)
+        chosen = np.empty(count, dtype=np.intp)
+        for start in range(0, count, SPREAD_ROWS):  # some at a time, to save memory
+            edges = np.arange(start, min(start + SPREAD_ROWS, count) + 1) * n // count
+            jitter = rng.random(len(edges) - 1)
+            chosen[start : start + SPREAD_ROWS] = edges[:-1] + (jitter * np.diff(edges)).astype(np.intp)
+        return chosen if self.s is None or n == self.n_rows else _nonzero_rows(self.s, chosen)
 
     def sample(self, rows: int, seed: int) -> MemorySource:
         """Return a source of about ``rows`` rows from across the data, copied unless it is all rows.
@@ -321,6 +321,21 @@ class RunSource:
             None if offset is None else run_values(offset[start:stop], length, self.apart),
             start,
         )
+
+
+def _nonzero_rows(s: npt.NDArray[Any], ranks: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return ``flatnonzero(s)[ranks]`` for ranks in order, a part of the rows at a time.
+
+    >>> _nonzero_rows(np.array([0.0, 2.0, 0.0, 1.0]), np.array([0, 1])).tolist()
+    [1, 3]
+    """
+    found, before, done = np.empty_like(ranks), 0, 0
+    for start in range(0, len(s), SPREAD_ROWS):
+        present = np.flatnonzero(s[start : start + SPREAD_ROWS])
+        end = int(np.searchsorted(ranks, before + len(present)))
+        found[done:end] = start + present[ranks[done:end] - before]
+        before, done = before + len(present), end
+    return found
 
 
 def _take_rows(

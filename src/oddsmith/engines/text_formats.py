@@ -199,6 +199,12 @@ def find_format(column: pa.Array | pa.ChunkedArray, decimal: str | None = None) 
     return _find_number(texts, decimal) or _find_date(texts) or _find_levels(texts)
 
 
+def sampled_rows(n: int) -> list[int]:
+    """Return the numbers of the rows that `sample_texts` reads of many."""
+    starts = [HEAD_ROWS + k * (n - HEAD_ROWS) // SPREAD for k in range(SPREAD)]
+    return [*range(HEAD_ROWS), *(row for start in starts for row in range(start, start + SPREAD_ROWS))]
+
+
 def sample_texts(column: pa.Array | pa.ChunkedArray) -> Counter[str]:
     """Return the values in the first rows and in some rows spread over the others, with their counts."""
     n = len(column)

@@ -51,6 +51,7 @@ class Layout:
             return kept
         assert isinstance(block.Phi, SplitRows)
         numbers: list[npt.NDArray[Any]] = []
+        fills: list[float] = []
         factors: list[CodeRows] = []
         ranges: list[tuple[int, int]] = []
         columns: list[int] = []
@@ -62,7 +63,8 @@ class Layout:
             else:
                 assert isinstance(part, ColumnRows)
                 columns.extend(range(a, b))
-                numbers.extend(_readable(array) for array in part.arrays)
+                numbers.extend(_readable(array, steps=True) for array in part.arrays)
+                fills.extend(part.fills or [np.nan] * part.shape[1])
         parts = (
             numbers,
             [np.ascontiguousarray(factor.codes) for factor in factors],
@@ -71,18 +73,21 @@ class Layout:
         )
         pointers = tuple(np.array([address(one) or 0 for one in some], dtype=np.uint64) for some in parts)
         kinds = tuple(np.array([KINDS[one.dtype] for one in some], dtype=np.int64) for some in parts[:2])
+        steps = np.array([one.strides[0] // one.itemsize for one in numbers], dtype=np.int64)
         levels = np.array([factor.levels for factor in factors], dtype=np.int64)
+        instead = None if np.isnan(fills).all() else np.array(fills)
         at, firsts = np.array(columns, dtype=np.int64) + 1, np.array([1 + a for a, _ in ranges], dtype=np.int64)
         t, s, offset = _readable(block.t), None if block.s is None else _readable(block.s), contiguous(block.offset)
         problem = TableProblem(n=block.n_rows, m=len(numbers), f=len(factors), numbers=address(at), eliminated=-1)
         problem.columns, problem.codes, problem.values, problem.entries = map(address, pointers)
         problem.column_kinds, problem.code_kinds = map(address, kinds)
+        problem.column_steps, problem.fills = address(steps), address(instead)
         problem.code_levels, problem.firsts, problem.nowhere = address(levels), address(firsts), size
         problem.t, problem.s = address(t), address(s)
         problem.t_kind, problem.s_kind = KINDS[t.dtype], 0 if s is None else KINDS[s.dtype]
         problem.offset = None if offset is None or offset.shape[1] > 1 else address(offset)
         problem.start = size + 1  # of no factor
-        arrays = (parts, pointers, kinds, levels, at, firsts, t, s, offset)
+        arrays = (parts, pointers, kinds, steps, instead, levels, at, firsts, t, s, offset)
         layout = cls(problem=problem, size=size, columns=at - 1, ranges=tuple(ranges), arrays=arrays)
         block.addresses.append(layout)
         return layout
@@ -352,11 +357,12 @@ def _border_gram(native: Kernels, B: SparseBorder, q: Array) -> Array:
     return once + once.T - np.diag(once.diagonal())
 
 
-def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column as the kernel reads it, mostly as it is."""
+def _readable(array: npt.NDArray[Any], *, steps: bool = False) -> npt.NDArray[Any]:
+    """Return a column as the kernel reads it, mostly as it is; with ``steps``, its numbers may be apart."""
     array = array.view(np.uint8) if array.dtype == bool else array
     array = array if array.dtype in KINDS and array.dtype.isnative else array.astype(np.float64)
-    return np.ascontiguousarray(array)
+    apart = steps and array.flags.aligned and array.strides[0] % array.itemsize == 0
+    return array if apart else np.ascontiguousarray(array)
 
 
 def reads(block: Block, center: Array) -> bool:

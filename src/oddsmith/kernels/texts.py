@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -96,31 +96,40 @@ def encode_texts(texts: TextBuffers) -> TextCodes | None:
     >>> found is None or (found.codes.tolist(), found.counts.tolist(), found.data.tobytes())
     ([0, 1, 0], [2, 1], b'abb')
     """
+    return encode_pieces([texts], texts.n)
+
+
+def encode_pieces(pieces: Iterable[TextBuffers], n: int) -> TextCodes | None:
+    """As `encode_texts`, for ``n`` texts that lie in several places, and are made one piece after another."""
     native = kernels()
-    return None if native is None else _encode(native, texts)
+    return None if native is None else _encode(native, pieces, n)
 
 
-def _encode(native: Kernels, texts: TextBuffers) -> TextCodes:
-    problem = TextsProblem(n=texts.n, offsets=address(texts.offsets), wide=texts.offsets.itemsize == 8)
-    problem.data, problem.size = address(texts.data), len(texts.data)
-    problem.valid, problem.first = address(texts.valid), texts.first
+def _encode(native: Kernels, pieces: Iterable[TextBuffers], n: int) -> TextCodes:
+    problem, begin = TextsProblem(), 0
     room, widths = LevelRoom(problem.levels), [np.dtype(width) for width in WIDTHS]
-    codes: npt.NDArray[Any] = np.empty(texts.n, dtype=widths[0])
+    codes: npt.NDArray[Any] = np.empty(n, dtype=widths[0])
     counts = np.zeros(FIRST_LEVELS, dtype=np.int64)
-    while True:
-        problem.codes, problem.width, problem.counts = address(codes), codes.itemsize, address(counts)
-        native("texts", problem)
-        row, known = problem.next, int(problem.levels.levels)
-        if row == texts.n:
-            return room.codes(codes, counts, problem.missing)
-        if known >= _largest(widths[0]):  # wider codes
-            widths.pop(0)
-            wider = np.empty(texts.n, dtype=widths[0])
-            wider[:row] = codes[:row]
-            codes = wider
-        most = min(4 * known + FIRST_LEVELS, known + texts.n - row, _largest(widths[0]))
-        room.grow(most, int(texts.offsets[row + 1] - texts.offsets[row]))
-        counts = np.concatenate([counts[:known], np.zeros(most - known, dtype=np.int64)])
+    for texts in pieces:
+        problem.n, problem.offsets, problem.wide = texts.n, address(texts.offsets), texts.offsets.itemsize == 8
+        problem.data, problem.size = address(texts.data), len(texts.data)
+        problem.valid, problem.first, problem.next = address(texts.valid), texts.first, 0
+        while True:
+            problem.codes, problem.width, problem.counts = address(codes[begin:]), codes.itemsize, address(counts)
+            native("texts", problem)
+            row, known = problem.next, int(problem.levels.levels)
+            if row == texts.n:
+                break
+            if known >= _largest(widths[0]):  # wider codes
+                widths.pop(0)
+                wider = np.empty(n, dtype=widths[0])
+                wider[: begin + row] = codes[: begin + row]
+                codes = wider
+            most = min(4 * known + FIRST_LEVELS, known + n - begin - row, _largest(widths[0]))
+            room.grow(most, int(texts.offsets[row + 1] - texts.offsets[row]))
+            counts = np.concatenate([counts[:known], np.zeros(most - known, dtype=np.int64)])
+        begin += texts.n
+    return room.codes(codes, counts, problem.missing)
 
 
 def _largest(dtype: np.dtype[Any]) -> int:

@@ -40,6 +40,7 @@ from oddsmith.solvers.plan import Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 
+CHUNK_ROWS = 1 << 16
 MOST_PLANS = 32  # Plans that are kept, each as long as the machine is the same: a second.
 
 
@@ -223,7 +224,9 @@ def _has_far_products(source: AnySource) -> bool:
 
 def _is_far(x: Array) -> bool:
     """Whether numbers are so far from zero, relative to their spread, that differences of squares lose digits."""
-    return bool(np.abs(x.mean()) > policy.POLICY.far_factor * x.std())
+    mean = float(x.mean())
+    parts = (x[start : start + CHUNK_ROWS] - mean for start in range(0, len(x), CHUNK_ROWS))  # to save memory
+    return bool(abs(mean) > policy.POLICY.far_factor * sqrt(sum(float((part * part).sum()) for part in parts) / len(x)))
 
 
 def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, int] | None = None) -> Plan:

@@ -12,6 +12,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.fit import fit_likelihood
 from oddsmith.likelihood.problem import Problem, constant_log_likelihood
 from oddsmith.numerics import Array
+from oddsmith.rows import ColumnRows, SplitRows
 
 if TYPE_CHECKING:
     from oddsmith.likelihood.separation import DesignRows
@@ -31,7 +32,10 @@ def null_log_likelihood(problem: Problem) -> float:
         return constant_log_likelihood(problem)
     source = replace(problem.source, transform=zero_column, M=1)
     if isinstance(source, MemorySource):
-        source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)
+        n = source.n_rows
+        nothing = ColumnRows((np.broadcast_to(0.0, n),), n)  # which takes no memory
+        X = SplitRows((nothing,)) if source.form is not None else np.zeros((n, 1))
+        source = replace(source, X=X, transform=None, M=None)
     else:
         source = replace(source, form=None)
     null = replace(problem, source=source, prior=None, jeffreys=False, laplace=None, solver="newton", start=None)

@@ -73,11 +73,12 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
             towards = _towards(factor, source.t, left)
             if towards.any():
                 found[1 + a : 1 + b] += factor.by_column(towards)
-                if (sign := towards[factor.entries < 0][-1]) and intercept:  # the level without a column
+                nowhere = factor.entries < 0
+                if (sign := towards[nowhere][-1] if nowhere.any() else 0.0) and intercept:  # the level without a column
                     found[0] += sign
                     found[1 + a : 1 + b] -= sign
                 elif sign:
-                    towards[factor.entries < 0] = 0.0
+                    towards[nowhere] = 0.0
                 perfect.append((factor.codes, np.roll(towards != 0.0, -1)))  # code −1 comes last
         if not _leave_out(perfect, left):
             break
@@ -115,17 +116,15 @@ def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
     """
     assert isinstance(source.X, SplitRows)
     K, found = source.K, np.zeros((source.K, 1 + source.shape.M))
-    inside = slice(None) if source.s is None else source.s > 0
     for factor, (a, b) in zip(source.X.parts, source.X.ranges, strict=True):
         if not isinstance(factor, CodeRows) or factor.x is not None:
             continue
-        cells = (factor.codes[inside].astype(np.intp) + 1) * K + source.t[inside]
-        rows = np.bincount(cells, minlength=(factor.levels + 1) * K).reshape(-1, K)
+        rows = _class_counts(factor, source)
         nowhere = factor.entries < 0
         nowhere[0] = False  # rows without a level have no weight of their own
         rows[nowhere] = rows[nowhere].sum(axis=0)
         absent = (rows == 0) & rows.any(axis=1, keepdims=True)
-        absent[0] = False
+        absent[0] &= factor.entries[0] >= 0
         for k in range(K):
             towards = -absent[:, k].astype(np.float64)
             found[k, 1 + a : 1 + b] += factor.by_column(towards)
@@ -133,6 +132,18 @@ def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
                 found[k, 0] -= 1.0
                 found[k, 1 + a : 1 + b] += 1.0
     return np.asarray(found[1:] - found[0])
+
+
+def _class_counts(factor: CodeRows, source: MemorySource) -> npt.NDArray[np.intp]:
+    """Return the number of rows of each class (K) by code + 1, those of weight 0 left out."""
+    K = source.K
+    rows = np.zeros((factor.levels + 1) * K, dtype=np.intp)
+    step = max(CHUNK_ROWS, rows.size)
+    for start in range(0, source.n_rows, step):
+        part = slice(start, start + step)
+        cells = (factor.codes[part].astype(np.intp) + 1) * K + source.t[part]
+        rows += np.bincount(cells if source.s is None else cells[source.s[part] > 0], minlength=rows.size)
+    return rows.reshape(-1, K)
 
 
 def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bool_]) -> Array:
@@ -150,7 +161,7 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
     rows[nowhere], ones[nowhere] = rows[nowhere].sum(), ones[nowhere].sum()
     towards = np.where(ones == rows, 1.0, 0.0) - np.where(ones == 0, 1.0, 0.0)
     towards[rows == 0] = 0.0
-    towards[0] = 0.0  # rows without a level have no weight of their own
+    towards[0] *= factor.entries[0] >= 0  # rows without a level have mostly no weight of their own
     return towards
 
 

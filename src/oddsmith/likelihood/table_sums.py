@@ -226,7 +226,8 @@ def _rounded(part: Rows, rows: Indices) -> Rows:
     if not isinstance(part, ColumnRows):
         return part.take(rows)
     arrays = (array[rows] for array in part.arrays)
-    return ColumnRows(tuple(x.astype(np.float32) if x.dtype == np.float64 else x for x in arrays), len(rows))
+    numbers = tuple(x.astype(np.float32) if x.dtype == np.float64 else x for x in arrays)
+    return ColumnRows(numbers, len(rows), part.fills)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ class CodeRows(Rows):
     Codes are 0 … ``levels`` − 1, and −1 for a row that has no level. ``x`` are numbers that stand in the level's column
     (a product of a factor and a number), ones if it is None. Levels in another order than the columns have
     ``level_columns``, the column of each (−1: none), of ``n_columns`` in all: codes of a table are read as they are.
+    ``missing`` is then the column of rows that have no level, −1 for none.
     Verbs gather and scatter: time in proportion to the rows, however many levels there are.
 
     >>> CodeRows(np.array([0, 2, 1], dtype=np.int8), 3, dropped=0).dense().tolist()
@@ -40,6 +41,7 @@ class CodeRows(Rows):
     x: Array | None = None
     level_columns: npt.NDArray[np.int32] | None = None
     n_columns: int = 0
+    missing: int = -1
     counts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
     """The rows without a level, then those of each level, if they are known."""
     entries: npt.NDArray[np.int32] = field(init=False, repr=False)
@@ -48,7 +50,7 @@ class CodeRows(Rows):
     def __post_init__(self) -> None:
         check_codes(self.codes, self.levels, "A factor")
         entries = np.empty(self.levels + 1, dtype=np.int32)
-        entries[0] = -1
+        entries[0] = self.missing
         if self.level_columns is not None:
             entries[1:] = self.level_columns
             object.__setattr__(self, "level_columns", entries[1:])

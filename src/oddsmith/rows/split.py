@@ -211,7 +211,7 @@ def join_rows(rows: list[SplitRows]) -> SplitRows:
 def _joined(some: list[Rows]) -> Rows:
     first = some[0]
     if isinstance(first, ColumnRows):
-        columns = zip(*(part.arrays for part in some if isinstance(part, ColumnRows)), strict=True)
+        columns = zip(*(part.filled().arrays for part in some if isinstance(part, ColumnRows)), strict=True)
         return ColumnRows(tuple(np.concatenate(arrays) for arrays in columns), sum(part.shape[0] for part in some))
     if isinstance(first, CodeRows):
         factors = [part for part in some if isinstance(part, CodeRows)]
@@ -225,7 +225,7 @@ def _joined(some: list[Rows]) -> Rows:
 
 def _compact(part: Rows, dtype: np.dtype[Any]) -> Rows:
     if isinstance(part, ColumnRows):
-        return ColumnRows(tuple(_narrowed(array, dtype) for array in part.arrays), part.n_rows)
+        return ColumnRows(tuple(_narrowed(array, dtype) for array in part.filled().arrays), part.n_rows)
     if isinstance(part, CodeRows):
         M = part.shape[1]
         x = None if part.x is None else np.array(part.x)

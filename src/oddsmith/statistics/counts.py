@@ -11,6 +11,8 @@ from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Additive, Shape
 
+CHUNK_ROWS = 1 << 15  # Rows with weights that are counted at a time, to save memory.
+
 
 @STATISTICS.register("counts")
 @dataclass(frozen=True)
@@ -35,8 +37,13 @@ class Counts(Additive):
         if block.s is None and params.K == 2:
             ones = float(np.count_nonzero(block.t))
             return cls(block.n_rows, np.array([block.n_rows - ones, ones]))
-        rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
-        return cls(rows, np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64))
+        if block.s is None:
+            return cls(block.n_rows, np.bincount(block.t, minlength=params.K).astype(np.float64))
+        weight = np.zeros(params.K)
+        for start in range(0, block.n_rows, CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            weight += np.bincount(block.t[rows], weights=block.s[rows], minlength=params.K)
+        return cls(int(np.count_nonzero(block.s)), weight)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

@@ -59,7 +59,7 @@ class BlockWriter:
         if isinstance(rows, SplitRows):
             return {"parts": [self._put_rows(part) for part in rows.parts]}
         if isinstance(rows, ColumnRows):
-            return {"n": rows.n_rows, "columns": [self._put(array) for array in rows.arrays]}
+            return {"n": rows.n_rows, "columns": [self._put(array) for array in rows.filled().arrays]}
         if isinstance(rows, CodeRows) and rows.level_columns is None:
             numbers = {} if rows.x is None else {"x": self._put(rows.x)}
             return {"codes": self._put(rows.codes), "levels": rows.levels, "dropped": rows.dropped, **numbers}

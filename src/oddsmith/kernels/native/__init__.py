@@ -103,9 +103,9 @@ class TableProblem(ctypes.Structure):
         *((name, _I) for name in ("n", "m", "f")),
         *(
             (name, _P)
-            for name in ("columns", "column_kinds", "codes", "code_kinds", "code_levels", "values", "entries")
+            for name in ("columns", "column_kinds", "column_steps", "fills", "codes", "code_kinds", "code_levels")
         ),
-        *((name, _P) for name in ("firsts", "numbers", "center", "t", "s")),
+        *((name, _P) for name in ("values", "entries", "firsts", "numbers", "center", "t", "s")),
         *((name, _I) for name in ("t_kind", "s_kind")),
         *((name, _P) for name in ("offset", "w", "inverse", "rows", "g", "squares", "A")),
         *((name, _I) for name in ("nowhere", "size", "eliminated", "start", "levels", "first_level", "end_level")),

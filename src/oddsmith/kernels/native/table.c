@@ -314,7 +314,7 @@ static void end_factor(table_problem *p, int64_t k, int64_t wide, factor_sums su
 /* Losses of a tile: residuals, and curvatures where they are needed. */
 INLINE void add_losses(table_problem *p, int64_t first, int64_t n, table_tile t) {
     const int64_t ld = round_up(n, LANES_double), curved = p->A || p->rows;
-    load_column(p->t, p->t_kind, first, n, t.some, 0.5, t.sign);
+    load_column(p->t, p->t_kind, 1, first, n, t.some, 0.5, t.sign);
     for (int64_t i = 0; i < n; i++) t.sign[i] *= 2.0;
     for (int64_t i = n; i < ld; i++) t.sign[i] = 1.0, t.s[i] = 0.0, t.a[i] = 1e300; /* no loss */
     double value = __builtin_nan("");

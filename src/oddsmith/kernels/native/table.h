@@ -20,7 +20,8 @@ typedef struct {
 typedef struct {
     int64_t n, m, f; /* rows, columns of numbers, factors */
     const void *const *columns;
-    const int64_t *column_kinds;
+    const int64_t *column_kinds, *column_steps; /* numbers from one row to the next */
+    const double *fills; /* m: what stands for NaN, or NaN; NULL: nothing does */
     const void *const *codes;
     const int64_t *code_kinds;
     const int64_t *code_levels;   /* of each factor: codes are -1 ... code_levels - 1 */
@@ -73,18 +74,20 @@ typedef struct {
     factor_sums *factors;
 } table_tile;
 
-/* Numbers less c, of `n` rows from `first` on, or of those `some`. */
+/* Numbers less c, of `n` rows from `first` on, or of those `some`, `step` apart. */
 #define COLUMN(KIND)                                                                                                       \
     do {                                                                                                                   \
-        const KIND *restrict from = (const KIND *)x + (some ? 0 : first);                                                  \
-        if (some)                                                                                                          \
+        const KIND *restrict from = (const KIND *)x + (some ? 0 : first * step);                                           \
+        if (some && step == 1)                                                                                             \
             for (int64_t i = 0; i < n; i++) to[i] = (double)from[some[i]] - c;                                             \
-        else                                                                                                               \
+        else if (step == 1)                                                                                                \
             for (int64_t i = 0; i < n; i++) to[i] = (double)from[i] - c;                                                   \
+        else                                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (double)from[(some ? some[i] : i) * step] - c;                         \
     } while (0)
 
-INLINE void load_column(const void *x, int64_t kind, int64_t first, int64_t n, const int64_t *restrict some, double c,
-                        double *restrict to) {
+INLINE void load_column(const void *x, int64_t kind, int64_t step, int64_t first, int64_t n, const int64_t *restrict some,
+                        double c, double *restrict to) {
     switch (kind) {
     case FLOAT64: COLUMN(double); break;
     case FLOAT32: COLUMN(float); break;
@@ -124,7 +127,8 @@ INLINE void prefetch_column(const void *x, int64_t kind, int64_t first, int64_t 
 
 INLINE void prefetch_tile(const table_problem *p, int64_t first) {
     const int64_t n = least(TABLE_TILE, p->n - first);
-    for (int64_t j = 0; j < p->m; j++) prefetch_column(p->columns[j], p->column_kinds[j], first, n);
+    for (int64_t j = 0; j < p->m; j++)
+        if (p->column_steps[j] == 1) prefetch_column(p->columns[j], p->column_kinds[j], first, n);
     for (int64_t k = 0; k < p->f; k++) prefetch_column(p->codes[k], p->code_kinds[k], first, n);
 }
 
@@ -148,10 +152,13 @@ INLINE void load_factor(const table_problem *p, int64_t k, int64_t first, int64_
 }
 
 INLINE void load_tile(const table_problem *p, int64_t first, int64_t n, table_tile t) {
-    for (int64_t j = 0; j < p->m; j++)
-        load_column(p->columns[j], p->column_kinds[j], first, n, t.some, p->center[j], t.Z + j * TABLE_TILE);
+    for (int64_t j = 0; j < p->m; j++) {
+        double *restrict z = t.Z + j * TABLE_TILE, fill = p->fills ? p->fills[j] : 0.0, c = p->center[j];
+        load_column(p->columns[j], p->column_kinds[j], p->column_steps[j], first, n, t.some, c, z);
+        for (int64_t i = 0; i < n && p->fills && fill == fill; i++) z[i] = z[i] == z[i] ? z[i] : fill - c;
+    }
     for (int64_t k = 0; k < p->f; k++) load_factor(p, k, first, n, t);
-    if (p->s) load_column(p->s, p->s_kind, first, n, t.some, 0.0, t.s);
+    if (p->s) load_column(p->s, p->s_kind, 1, first, n, t.some, 0.0, t.s);
 }
 
 #define CHOOSE(KIND)                                                                                                       \
