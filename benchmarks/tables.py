@@ -314,7 +314,7 @@ def records(case: str, peer: str, given: argparse.Namespace, **options: Any) -> 
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=store.HERE.parent, timeout=given.budget, check=False
         )
-        text, problem = done.stdout, done.stderr.strip().splitlines()[-1] if done.returncode else ""
+        text, problem = done.stdout, (done.stderr.strip().splitlines() or ["was killed"])[-1] if done.returncode else ""
     except subprocess.TimeoutExpired as late:
         text, problem = (late.stdout or b"").decode(), f"stopped after {given.budget:g} s"
     for line in text.splitlines():
