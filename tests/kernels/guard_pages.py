@@ -42,7 +42,7 @@ from oddsmith.kernels.native import (
     TextLevelTable,
     TextsProblem,
 )
-from oddsmith.kernels.packed_columns import MORE_ROWS, PADDING, padded
+from oddsmith.kernels.packed_columns import MORE_ROWS, PADDING, STORED, padded
 
 PAGE = mmap.PAGESIZE
 KINDS = {"float64": 0, "float32": 1, "float16": 2}
@@ -485,14 +485,19 @@ def products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
 
 
 def packed(kernels: Kernels, room: Room) -> tuple[Any, ...]:
-    n, count, task, single = room.size(1, 8, 64, 520), room.size(1, 5, 70), *room.rng.integers(2, size=2).tolist()
-    kind = np.float32 if single else np.float64
+    n, count, task = room.size(1, 8, 64, 520), room.size(1, 5, 70), int(room.rng.integers(2))
+    stored = int(room.rng.integers(3 if kernels.has_half and task == 0 else 2))
+    if stored == 2 and room.rng.random() < 0.5:
+        print("halve_columns", f"n={n} count={count}", flush=True)
+        halves = room.put(np.zeros((count, n), np.float16))
+        return "halve_columns", room.normal(count, n), n, count, halves, room.zeros(count), room.zeros(count)
+    kind = STORED[stored]
     some = int(room.rng.integers(1, count + 1))
-    u = room.normal(some) if task else room.put(np.ones(n, kind))
+    u = room.normal(some) if task else room.put(np.ones(n, np.float32 if stored else np.float64))
     which = room.put(room.rng.permutation(count)[:some].astype(np.int64)) if room.rng.random() < 0.5 else None
     fields = {"data": room.put(np.ones((count, n), kind)), "which": which, "u": u}
-    print("packed", f"n={n} count={count} {task=} {single=}", flush=True)
-    problem = PackedProblem(n=n, apart=n, count=some, single=single, result=room.zeros(n if task else some), **fields)
+    print("packed", f"n={n} count={count} {task=} {stored=}", flush=True)
+    problem = PackedProblem(n=n, apart=n, count=some, stored=stored, result=room.zeros(n if task else some), **fields)
     return "packed", None, problem, task
 
 
@@ -501,26 +506,35 @@ def gram(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     first, width = int(room.rng.integers(count)), padded(n)
     fields = {"data": room.normal(count, n), "h": room.put(np.full(n, 0.2)), "root": room.put(np.full(n, 0.2**0.5))}
     fields |= {"mean": room.zeros(count), "scaled": room.put(np.zeros((count + MORE_ROWS, width), np.float32))}
+    fields |= {"which": room.put(room.rng.permutation(count))}
     print("gram", f"n={n} {first=} count={count}", flush=True)
     size = {"n": n, "first": first, "count": count, "apart": count, "width": width, "total": 0.2 * n}
     return "gram", None, GramProblem(**size, **fields, G=room.put(np.zeros((count, count), np.float32)))
 
 
+def factor_fields(room: Room, count: int, unused: int = 8) -> dict[str, Any]:
+    """Return the fields of a factor of products between so many columns, of which none is in it yet."""
+    rows = count + count // 4 + unused
+    A = room.rng.normal(size=(count, count)).astype(np.float32)
+    fields = {
+        "L": room.put(np.zeros((rows, rows + PADDING), np.float32)),
+        "columns": room.put(np.zeros(rows, np.int64)),
+    }
+    fields |= {name: room.put(np.zeros(rows, np.float32)) for name in ("inverse", "sign")}
+    fields |= {name: room.put(np.full(count, -1)) for name in ("place", "held")}
+    fields |= {"G": room.put(A @ A.T + np.eye(count, dtype=np.float32)), "apart": rows + PADDING, "between": count}
+    return fields | {"least": 1e-6, "count": count, "unused": unused}
+
+
 def factor(kernels: Kernels, room: Room) -> tuple[Any, ...]:
-    size, more = room.size(1, 5, 20), room.size(1, 5, 70)
-    end = size + more
-    A = room.rng.normal(size=(end, end)).astype(np.float32)
-    columns = np.arange(end)
-    columns[-1] = -1  # the last row holds the first column at zero
-    fields = {"L": room.put(np.zeros((end, end + PADDING), np.float32)), "columns": room.put(columns)}
-    fields |= {name: room.put(np.zeros(end, np.float32)) for name in ("inverse", "sign")}
-    fields |= {"G": room.put(A @ A.T + np.eye(end, dtype=np.float32))}
-    problem = FactorProblem(more=size, apart=end + PADDING, least=1e-6, between=end, **fields)
-    kernels("factor_append", None, ctypes.byref(problem))
-    problem.more = more
-    kernels("factor_append", None, ctypes.byref(problem))
-    print("factor", f"{size=} {more=}", flush=True)
-    return "factor_solve", problem, room.put(np.ones(end + PADDING, np.float32))
+    """Columns come, go and come back."""
+    count = room.size(1, 5, 70)
+    problem, b, x = FactorProblem(**factor_fields(room, count)), room.normal(count), room.zeros(count)
+    for share in (0.7, 0.9, 0.6):
+        some = room.put((room.rng.random(count) < share).astype(np.int8))
+        kernels("factor_solve", None, ctypes.byref(problem), some, b, x)
+    print("factor", f"{count=}", flush=True)
+    return "factor_solve", None, problem, room.put(np.ones(count, np.int8)), b, x
 
 
 def gram_step(kernels: Kernels, room: Room) -> tuple[Any, ...]:
@@ -531,15 +545,23 @@ def gram_step(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     rows = {"sign": room.put(np.ones(n)), "s": room.put(np.ones(n)), "offset": room.zeros(n)}
     state = {"a": room.zeros(n), "x": room.zeros(count), "theta": room.zeros(n), "g": room.zeros(count)}
     state |= {"r": room.zeros(n), "curvature": room.zeros(n), "penalty": room.put(np.ones(count))}
-    print("gram_step", f"n={n} count={count}", flush=True)
+    columns = ColumnsProblem(**column_arrays(room, n, count))
+    dense, owned = {}, FactorProblem(**factor_fields(room, count))
+    if columns.indices is None:
+        columns.which = room.put(room.rng.permutation(count))
+        owned.G, dense = model["G"], {"factor": ctypes.addressof(owned), "width": padded(n)}
+        dense |= {"scaled": room.put(np.ones((count, padded(n)), np.float32)), "root": room.put(np.full(n, 0.2**0.5))}
+    print("gram_step", f"n={n} count={count} dense={bool(dense)}", flush=True)
     problem = GramStepProblem(
-        columns=ColumnsProblem(**column_arrays(room, n, count)),
+        columns=columns,
+        **dense,
         **{"stride": count, "intercept": 1, "total": 0.2 * n, "drift": 1.0, "gain": 1e-3, "precision": 1e-3},
         **{"rounding": 1.0, "ridge": room.put(np.full(count, float(n)))},
         **model,
         **rows,
         **state,
     )
+    problem.owned = owned  # it must live as long
     return "gram_step", problem
 
 
@@ -548,11 +570,16 @@ def known_products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     chosen = room.rng.permutation(count)[: count // 3].astype(np.int64)
     each = {name: room.put(np.ones(count)) for name in ("norms", "sums", "limit")}
     part = ColumnsProblem(v=room.normal(n), **column_arrays(room, n, count))
-    print("known_products", f"n={n} count={count}", flush=True)
+    low = {}
+    if part.indices is None:
+        low = {"low": room.put(np.ones((count, n), np.float32)), "low_v": room.put(np.ones(n, np.float32))}
+        low |= {"stored": 1, "units": room.put(np.ones(count))}
+    print("known_products", f"n={n} count={count} low={bool(low)}", flush=True)
     if known == 3:
         return "column_norms", part, room.zeros(count), room.zeros(count)
     return "known_products", KnownProblem(
         columns=part,
+        **low,
         **{"known": known, "chosen_count": len(chosen), "shares": room.normal(known), "g": room.normal(known, count)},
         **{"chosen": room.put(chosen), "products": room.normal(len(chosen)), "euclidean": 0.5, "largest": 0.5},
         **{"mark": room.put(np.zeros(count, np.int8)), "estimate": room.zeros(count), "most_read": 0.5},

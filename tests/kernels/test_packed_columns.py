@@ -27,6 +27,8 @@ def test_products_and_sums_of_columns(level: str, kind: Any, n: int, count: int)
         np.testing.assert_allclose(columns.dots(u), whole @ u, atol=tolerance * n)
         np.testing.assert_allclose(columns.dots(u, which), whole[which] @ u, atol=tolerance * n)
         np.testing.assert_allclose(columns.activations(x), x @ whole, atol=tolerance * count)
+        some = x[which]
+        np.testing.assert_allclose(columns.activations(some, which), some @ whole[which], atol=tolerance * count)
 
 
 @pytest.mark.parametrize("level", native.available())
@@ -42,7 +44,7 @@ def test_products_between_columns(level: str, centred: bool, n: int, count: int,
     )
     with native.using(level):
         means = [
-            form_products(data[:end], h, scaled, G, start, centred=centred)
+            form_products(data, np.arange(end), h, scaled, G, start, centred=centred)
             for start, end in ((0, first), (first, count))
         ]
     mean = data @ h / h.sum() if centred else np.zeros(count)
@@ -65,7 +67,8 @@ def test_a_factor_follows_a_support_that_changes(level: str) -> None:
                 exact = np.linalg.solve(G[np.ix_(some, some)].astype(np.float64), b[some])
                 np.testing.assert_allclose(factor.solve(G, some, b[some]), exact, atol=1e-4 * np.abs(exact).max())
                 sizes.append(factor.size - len(some))
-    assert max(sizes) > 0 and min(sizes) == 0 and factor.weak == 0
+    assert min(sizes) == 0 and factor.weak == 0
+    assert max(sizes) > 0 or level == "reference"  # which factors anew each time
 
 
 @pytest.mark.parametrize("level", native.available())
@@ -91,7 +94,7 @@ def test_a_team_changes_no_bit(level: str) -> None:
         def work(team: Team = team, scaled: Any = scaled, G: Any = G, results: list[Any] = results) -> None:
             with native.using(level):
                 for _ in range(20):
-                    results[:] = [form_products(data, h, scaled, G, 0, centred=True, team=team)]
+                    results[:] = [form_products(data, np.arange(200), h, scaled, G, 0, centred=True, team=team)]
                     results += [Packed(data, team).dots(h), Packed(scaled[:200], team).activations(data[:, 0])]
                     results += [SupportFactor(team=team).solve(G, np.arange(200), data[:, 1])]
             team.end()

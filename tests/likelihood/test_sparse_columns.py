@@ -40,10 +40,12 @@ def descent_of(X, t, gaussian=None, **given):
 
 
 @pytest.mark.parametrize("level", [level for level in native.available() if level != "reference"])
-@pytest.mark.parametrize("case", ["plain", "weights", "offset", "ridge", "no intercept"])
-def test_a_step_in_the_kernel_is_the_step_in_numpy(case, level):
+@pytest.mark.parametrize("case", ["plain", "weights", "offset", "ridge", "no intercept", "drifted"])
+@pytest.mark.parametrize("stored", ["sparse", "C", "F"])
+def test_a_step_in_the_kernel_is_the_step_in_numpy(case, stored, level):
     """Both end at points of the same value and gap; the dual point has these products, and its gap bounds the truth."""
     X, t = sparse_table()
+    X = X if stored == "sparse" else np.asarray(X.toarray(), order=stored)
     rng = np.random.default_rng(2)
     given = {"s": rng.uniform(0.5, 2.0, 300)} if case == "weights" else {}
     given |= {"offset": rng.normal(size=300)} if case == "offset" else {}
@@ -55,6 +57,8 @@ def test_a_step_in_the_kernel_is_the_step_in_numpy(case, level):
         penalty = descent.strength / scale
         descent.choose(np.arange(80))
         descent.gram.h = None
+        if case == "drifted":  # the products are formed anew within the step
+            descent.gram.move_to(np.linspace(1e-3, 0.2, 300))
         start = replace(at, steps=0)
         ours = descent._step_in_kernel(descent.gram, start, penalty, 1e-9)
         theirs = descent._step_on_products(descent.gram, start, penalty, 1e-9)
@@ -77,7 +81,7 @@ def test_a_step_in_the_kernel_says_what_it_cannot_do(monkeypatch):
     penalty, moved = descent.strength / 0.05, []
     move = GramModel.move_to
     monkeypatch.setattr(GramModel, "move_to", lambda gram, h: (moved.append(h), move(gram, h))[1])
-    descent.gram.move_to(np.full(300, 1e-3))
+    descent.gram.move_to(np.linspace(1e-3, 0.2, 300))
     assert descent._step_in_kernel(descent.gram, replace(stated.point, steps=0), penalty, 1e-12) is None
     assert len(moved) == 2 and not descent.gram.quick
 

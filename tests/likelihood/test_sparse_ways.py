@@ -180,15 +180,20 @@ def test_products_of_sparse_columns_are_those_of_dense_ones(level, centred):
     X[:, [3, 40]], X[7], h, ridge = 0.0, 0.0, rng.uniform(0.01, 0.25, 50), np.linspace(0.0, 1.0, 90)
     found = []
     with native.using(level):
-        for store in (products_of(X), products_of(sparse.csc_array(X), "sparse")):
+        for store in (products_of(X), products_of(np.asfortranarray(X)), products_of(sparse.csc_array(X), "sparse")):
             model = GramModel(store=store, all_ridge=ridge, centred=centred)
             model.add(np.arange(5, 50))
             model.move_to(h)
             for some in (np.array([3, 60]), np.arange(60, 64), np.arange(90)):
                 model.add(some)
-            found.append((model.G[:90, :90], model.mean, model.columns.dots(h), model.columns.part(80).dots(h)))
-    for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-5)
+            exact = model.columns.matrix() @ ridge
+            exact = exact if isinstance(exact, np.ndarray) else exact.toarray()
+            found.append(
+                (model.G[:90, :90], model.mean, model.columns.dots(h), model.columns.activations(ridge), exact)
+            )
+    for ours, *others in zip(*found, strict=True):
+        for theirs in others:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -213,16 +218,20 @@ def test_products_of_columns_that_come_one_after_another(threads):
     np.testing.assert_allclose(found[0], exact[np.ix_(order, order)], atol=1e-5 * exact.max())
 
 
+@pytest.mark.parametrize("level", native.available())
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("spread", [0.0, 6.0])
-def test_products_in_single_precision_are_within_their_error(spread):
+def test_products_in_low_precision_are_within_their_error(spread, size, level):
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(300, 50)) * 10.0 ** rng.uniform(-spread, spread, (300, 50)) + 100.0
-    u = rng.normal(size=300)
-    columns = LowPrecisionColumns.of(X, threads=2)
-    found, error, some = columns.some_dots(u, np.arange(50)), columns.error(u), np.array([7, 3, 40])
+    X = size * (rng.normal(size=(301, 50)) * 10.0 ** rng.uniform(-spread, spread, (301, 50)) + 100.0)
+    u = rng.normal(size=301)
+    with native.using(level):
+        columns = LowPrecisionColumns.of(X, threads=2)
+        found, error, some = columns.some_dots(u, np.arange(50)), columns.error(u), np.array([7, 3, 40])
+        few = columns.some_dots(u, some)
     exact = X.T.astype(np.longdouble) @ u
     assert (np.abs(found - exact) <= error).all()
-    assert (np.abs(columns.some_dots(u, some) - exact[some]) <= error[some]).all()
+    assert (np.abs(few - exact[some]) <= error[some]).all()
     assert (error <= 1e-3 * np.linalg.norm(X, axis=0) * np.linalg.norm(u)).all()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -107,19 +107,12 @@ class MatrixColumns:
         data = np.ascontiguousarray(X.data, dtype=np.float64)
         return cls(n=n, count=count, data=data, indices=indices, indptr=indptr)
 
-    def part(self, first: int) -> MatrixColumns:
-        """Return the columns from the ``first`` on, without a copy."""
-        if self.indptr is None:
-            return replace(self, count=self.count - first, data=self.data[first * self.n :])
-        return replace(self, count=self.count - first, indptr=self.indptr[first:])
-
     def matrix(self) -> npt.NDArray[np.float64] | sparse.csc_array:
         """Return the columns as a matrix."""
         if self.indices is None:
             return self.data.reshape(self.count, self.n).T
         assert self.indptr is not None
-        some = slice(self.indptr[0], self.indptr[self.count])
-        parts = self.data[some], self.indices[some], self.indptr - self.indptr[0]
+        parts = self.data[: self.indptr[-1]], self.indices[: self.indptr[-1]], self.indptr
         return sparse.csc_array(parts, shape=(self.n, self.count))
 
     def _dense(self) -> Array:

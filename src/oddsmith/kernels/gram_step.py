@@ -7,21 +7,33 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.native import GramStepProblem, addresses, kernels
+from oddsmith.kernels.packed_columns import Single, SupportFactor, team_address
 from oddsmith.numerics import EPS, Array
 
 DRIFTED, HARD = 1, 2  # Outcomes of the kernel.
 
 
+class ScaledColumns(NamedTuple):
+    """Dense columns less their mean times the ``root`` of the curvatures, and a factor of their products."""
+
+    scaled: Single
+    root: Array
+    factor: SupportFactor
+
+
 class GramStepResult(NamedTuple):
-    """The next point: weights, activations, the step of the intercept, residuals and their products."""
+    """The next point: weights, activations, the intercept, residuals and their products.
+
+    ``share`` is the multiple of the products that the model had.
+    """
 
     x: Array
     a: Array
-    shift: float
+    b: float
+    share: float
     theta: Array
     g: Array
     loss: float
@@ -31,10 +43,14 @@ class GramStepResult(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GramStep:
-    """The columns, their products G under curvatures ``h``, signs of the classes, weights, offsets and penalties."""
+    """The columns, their products G under curvatures ``h`` with the diagonal, signs of the classes, weights, penalties.
+
+    ``dense`` is what dense columns have besides.
+    """
 
     columns: MatrixColumns
-    G: npt.NDArray[np.float32]
+    G: Single
+    diagonal: Array
     h: Array
     mean: Array
     sign: Array
@@ -43,11 +59,12 @@ class GramStep:
     penalty: Array
     ridge: Array
     intercept: bool
+    dense: ScaledColumns | None = None
 
     def take(
-        self, a: Array, x: Array, *, drift: float, precision: float, rough: float, settled: bool
+        self, a: Array, x: Array, b: float, *, drift: float, precision: float, rough: float, settled: bool
     ) -> GramStepResult | Array | None:
-        """Return the point after a step from activations ``a`` and weights ``x``.
+        """Return the point after a step from activations ``a``, weights ``x`` and the intercept ``b``.
 
         Return the curvatures at the point if they are further than ``drift`` from those of the products, and None where
         coordinate descent or conjugate gradients are slow, or without kernels. ``rough`` is how far coordinate descent
@@ -57,15 +74,23 @@ class GramStep:
         if native is None:
             return None
         m, n, a, x = len(x), len(a), a.copy(), x.copy()
-        diagonal = np.diag(self.G)[:m].astype(np.float64)
+        diagonal = self.diagonal
         known = diagonal > 0.0
         typical = float(np.median(self.penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0
         theta, g, r, curvature = np.empty(n), np.empty(m), np.empty(n), np.empty(n)
         fields = addresses(G=self.G, h=self.h, mean=self.mean, diagonal=diagonal, sign=self.sign, s=self.s)
         fields |= addresses(offset=self.offset, penalty=self.penalty, ridge=self.ridge, a=a, x=x)
         fields |= addresses(theta=theta, g=g, r=r, curvature=curvature)
+        if self.dense is not None:
+            scaled, root, factor = self.dense
+            fields |= addresses(scaled=scaled, root=root) | {
+                "width": scaled.shape[1],
+                "team": team_address(factor.team),
+            }
+            fields |= {"factor": ctypes.addressof(factor.problem(self.G[:m, :m]))}
         problem = GramStepProblem(
             columns=self.columns.problem(),
+            b=b,
             stride=self.G.strides[0] // self.G.itemsize,
             intercept=self.intercept,
             settled=settled,
@@ -81,4 +106,4 @@ class GramStep:
             return curvature
         if problem.outcome == HARD:
             return None
-        return GramStepResult(x, a, problem.shift, theta, g, problem.loss, problem.value, problem.gap)
+        return GramStepResult(x, a, problem.b, problem.share, theta, g, problem.loss, problem.value, problem.gap)

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
-from oddsmith.kernels.packed_columns import PADDING, Packed, Single, SupportFactor, Team
+from oddsmith.kernels.native import kernels
+from oddsmith.kernels.packed_columns import PADDING, Packed, Single, SupportFactor, Team, halve
 from oddsmith.likelihood.product_columns import ProductColumns
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
@@ -41,8 +42,8 @@ class GramModel:
     """Columns ``chosen`` of a matrix, curvatures of the rows, and the products G (with ``ridge``) under them.
 
     ``h`` are the curvatures of the model: ``share`` times those of G, since all rows become flatter along a path.
-    ``G`` has room for more columns. ``factor`` is that of a support; steps of the kernel for sparse columns,
-    which are ``quick``, need none.
+    ``G`` has room for more columns. ``factor`` is that of a support of dense columns; ``quick`` is whether
+    steps are taken in one call of the kernel.
     """
 
     store: ProductColumns
@@ -54,6 +55,7 @@ class GramModel:
     share: float = 1.0
     mean: Array = field(default_factory=lambda: np.zeros(0))
     G: Single = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    diagonal: Array = field(default_factory=lambda: np.zeros(0))
     factor: SupportFactor = field(default_factory=SupportFactor)
     quick: bool = False
 
@@ -96,16 +98,16 @@ class GramModel:
         """Return how far other curvatures are from those of the products times a number, relative to them."""
         if self.h is None:
             return np.inf
-        share = self._nearest_share(h)
+        share = self.nearest_share(h)
         return float(np.linalg.norm(h - share * self.base) / (share * np.linalg.norm(self.base)))
 
-    def _nearest_share(self, h: Array) -> float:
+    def nearest_share(self, h: Array) -> float:
+        """Return the multiple of the products that is nearest to those under the curvatures ``h``."""
         return 1.0 if self.all_ridge.any() else float((h @ self.base) / (self.base @ self.base))
 
-    def scale_to(self, h: Array) -> None:
-        """Take the multiple of the products that is nearest to those under the curvatures ``h``."""
-        self.share = self._nearest_share(h)
-        self.h = self.share * self.base
+    def scale(self, share: float) -> None:
+        """Take a multiple of the products."""
+        self.share, self.h = share, share * self.base
 
     def move_to(self, h: Array) -> None:
         """Form all products anew, under the curvatures ``h``."""
@@ -117,7 +119,9 @@ class GramModel:
         """Form the products of the columns from the k-th on with all."""
         m = len(self.chosen)
         self.mean = np.concatenate([self.mean[:k], self.store.form(self.G, self.base, k, centred=self.centred)])
-        np.einsum("ii->i", self.G[k:m, k:m])[:] += self.ridge[k:]
+        own = np.einsum("ii->i", self.G[k:m, k:m])
+        own += self.ridge[k:]
+        self.diagonal = np.concatenate([self.diagonal[:k], own])
 
     def slopes(self, r: Array) -> Array:
         """Return the products of centred columns with residuals, nearly."""
@@ -197,29 +201,38 @@ class GramModel:
 
 @dataclass(frozen=True, kw_only=True)
 class LowPrecisionColumns:
-    """All columns in single precision, one in each row, and their Euclidean norms.
+    """All columns in half precision, or single where that is not quick, one in each row, and their Euclidean norms.
+
+    The numbers of a column are in ``units`` of it.
 
     >>> columns = LowPrecisionColumns.of(np.array([[3.0], [4.0]]), threads=1)
     >>> u = np.array([1.0, -1.0])
-    >>> columns.some_dots(u, np.array([0])).tolist(), bool(0.0 < columns.error(u)[0] < 1e-5)
+    >>> columns.some_dots(u, np.array([0])).tolist(), bool(0.0 < columns.error(u)[0] < 1e-2)
     ([-1.0], True)
     """
 
-    rows: Single
+    rows: npt.NDArray[np.float16] | Single
     norms: Array
+    units: Array
     team: Team | None = None
 
     @classmethod
     def of(cls, X: npt.NDArray[np.float64], *, threads: int, team: Team | None = None) -> LowPrecisionColumns:
         """Copy the columns of a matrix."""
-        rows, norms = np.empty(X.shape[::-1], dtype=np.float32), np.empty(X.shape[1])
+        native = kernels()
+        half = native is not None and native.has_half
+        rows = np.empty(X.shape[::-1], dtype=np.float16 if half else np.float32)
+        norms, units = np.empty(len(rows)), np.ones(len(rows))
 
         def copy(part: slice) -> None:
-            rows[part] = X[:, part].T
-            norms[part] = np.sqrt(np.einsum("ij,ij->i", rows[part], rows[part]))
+            columns = np.ascontiguousarray(X[:, part].T, dtype=np.float64)
+            if half:
+                halve(columns, rows[part], units[part], norms[part])
+            else:
+                rows[part], norms[part] = columns, np.sqrt(np.einsum("ij,ij->i", columns, columns))
 
         deque(parallel_map(copy, _stripes(len(rows)), threads), maxlen=0)
-        return cls(rows=rows, norms=norms, team=team)
+        return cls(rows=rows, norms=norms, units=units, team=team)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -231,16 +244,20 @@ class LowPrecisionColumns:
         """How far rounding can move a product, relative to the norms of a column and of what it is multiplied by.
 
         A sum of n products has an error of at most n + 2 roundings times the sum of their sizes, in whatever order.
+        Half precision rounds numbers to 11 bits, and those below 2⁻¹⁴ units to multiples of 2⁻²⁴ units: n of these
+        have a norm of at most √n 2⁻²⁵ units, and a unit is at most twice the norm of the column.
         """
-        return float(1.01 * (self.rows.shape[1] + 2) * 2.0**-24)
+        n = self.rows.shape[1]
+        stored = 2.0**-11 + n**0.5 * 2.0**-24 if self.rows.dtype == np.float16 else 0.0
+        return float(1.01 * (stored + (n + 2) * 2.0**-24))
 
     def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
         """Return the products of the columns ``which`` with ``u``."""
-        return Packed(self.rows, self.team).dots(u, which)
+        return Packed(self.rows, self.team).dots(u, which) * self.units[which]
 
     def error(self, u: Array) -> Array:
         """Return how far rounding can have moved the product of each column with ``u``."""
-        return self.rounding * float(np.sqrt(u @ u)) * self.norms + len(u) * 1e-37
+        return self.rounding * float(np.sqrt(u @ u)) * self.norms + len(u) * 1e-37 * self.units
 
 
 def _stripes(count: int, parts: int = STRIPES) -> list[slice]:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.kernels.native import Kernels, KnownProblem, address, addresses, kernels
+from oddsmith.kernels.native import ColumnsProblem, Kernels, KnownProblem, address, addresses, kernels
+from oddsmith.kernels.packed_columns import STORED, team_address
 from oddsmith.likelihood.gram_model import LowPrecisionColumns
 from oddsmith.numerics import EPS, Array
 
 KEPT = 3  # Residuals whose products with all columns are kept.
 Sizes = tuple[float, float]  # The Euclidean norm of a vector, and its largest entry.
 MOST_READ = 0.5  # The share of the entries up to which columns are read one by one, against those of all others.
-
-
-class ReadableColumns(Protocol):
-    """Columns of which some are read at a time."""
-
-    def some_dots(self, u: Array, which: npt.NDArray[np.intp]) -> Array:
-        """Return the products of the columns ``which`` with ``u``."""
 
 
 @dataclass(kw_only=True)
@@ -40,7 +33,7 @@ class KnownProducts:
     [3.0, 0.1]
     """
 
-    columns: ReadableColumns
+    columns: MatrixColumns | LowPrecisionColumns
     norms: Array
     sums: Array
     lengths: npt.NDArray[np.int64]
@@ -78,7 +71,7 @@ class KnownProducts:
             (float(np.linalg.norm(v)) + rounding, float(np.abs(v).max(initial=0.0)) + rounding) for v in (rest, u)
         )
         native = kernels()
-        if native is None or not isinstance(self.columns, MatrixColumns):
+        if native is None:
             estimate, everything = self._estimate(u, share, near, whole, limit, chosen, products)
         else:
             estimate, everything = self._estimate_in_kernel(native, u, share, near, whole, limit, chosen, products)
@@ -125,14 +118,20 @@ class KnownProducts:
         chosen: npt.NDArray[np.intp],
         products: Array,
     ) -> tuple[Array, bool]:
-        assert isinstance(self.columns, MatrixColumns)
         mark, estimate = np.zeros(len(self.norms), dtype=np.int8), np.empty(len(self.norms))
         u, limit, products = (np.ascontiguousarray(v, dtype=np.float64) for v in (u, limit, products))
         places = chosen.astype(np.int64, copy=False)
         fields = addresses(shares=share, g=self.g, norms=self.norms, sums=self.sums, limit=limit, products=products)
         fields |= addresses(chosen=places, mark=mark, estimate=estimate)
+        if isinstance(self.columns, MatrixColumns):
+            columns = self.columns.problem(v=address(u))
+        else:
+            rows, low = self.columns.rows, u.astype(np.float32)
+            columns = ColumnsProblem(n=rows.shape[1], count=len(rows))
+            fields |= addresses(low=rows, low_v=low, units=self.columns.units)
+            fields |= {"stored": STORED.index(rows.dtype), "team": team_address(self.columns.team)}
         problem = KnownProblem(
-            columns=self.columns.problem(v=address(u)),
+            columns=columns,
             known=len(share),
             chosen_count=len(places),
             euclidean=near[0],

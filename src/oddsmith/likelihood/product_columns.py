@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.kernels.native import ProductsProblem, address, addresses, kernels
+from oddsmith.kernels.columns import ColumnModel, MatrixColumns
+from oddsmith.kernels.native import ColumnsProblem, ProductsProblem, address, addresses, kernels
 from oddsmith.kernels.packed_columns import MORE_ROWS, Packed, Places, Single, Team, form_products, padded
 from oddsmith.numerics import Array
 
@@ -45,69 +45,94 @@ class ProductColumns(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PackedColumns(MatrixColumns):
-    """Dense columns that a team of threads may read together."""
+    """Some of the dense columns in ``data``, those at the ``places``; a team of threads may read them together."""
 
+    places: Places
     team: Team | None = None
 
     @property
     def packed(self) -> Packed:
-        """The same for the kernel."""
-        return Packed(self.data[: self.count * self.n].reshape(self.count, self.n), self.team)
+        """All columns in ``data`` for the kernel."""
+        return Packed(self.data.reshape(-1, self.n), self.team)
+
+    def matrix(self) -> Array:
+        return self.packed.rows[self.places].T
 
     def dots(self, u: Array) -> Array:
-        return self.packed.dots(u)
+        return self.packed.dots(u, self.places)
 
     def activations(self, x: Array) -> Array:
-        return self.packed.activations(x)
+        return self.packed.activations(x, self.places)
+
+    def model(self, h: Array, ridge: Array, *, centred: bool = True) -> ColumnModel:
+        return MatrixColumns.of(self.matrix()).model(h, ridge, centred=centred)
+
+    def problem(self, **fields: float | int | None) -> ColumnsProblem:
+        return super().problem(**{"which": address(self.places), **fields})
 
 
 @dataclass(kw_only=True)
 class DenseProductColumns:
-    """Dense columns with room for more: ``packed`` as they are, ``scaled`` less their mean and times √h (``root``)."""
+    """Dense columns with room for more: ``scaled`` are those at the ``places`` of ``rows``, less their mean, times √h.
+
+    Columns that follow each other in memory are read where they are; others are copied to ``rows`` as they are added.
+    """
 
     X: npt.NDArray[np.float64]
     team: Team | None = None
-    count: int = 0
-    packed: Array = field(init=False)
+    rows: Array = field(init=False)
+    places: Places = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     scaled: Single = field(init=False)
     root: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.packed, self.root = np.empty((0, len(self.X))), np.ones(len(self.X))
-        self.scaled = np.empty((0, padded(len(self.X))), dtype=np.float32)
+        self.rows = self.X.T if self.in_place else np.empty((0, len(self.X)))
+        self.root, self.scaled = np.ones(len(self.X)), np.empty((0, padded(len(self.X))), dtype=np.float32)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the numbers of each column follow each other."""
+        return self.X.flags.f_contiguous and self.X.dtype == np.float64
 
     @property
     def columns(self) -> PackedColumns:
         """The columns, without a copy."""
-        data = self.packed[: self.count].reshape(-1)
-        return PackedColumns(n=len(self.X), count=self.count, data=data, team=self.team)
+        n, count = len(self.X), len(self.places)
+        return PackedColumns(n=n, count=count, data=self.rows.reshape(-1), places=self.places, team=self.team)
 
     def add(self, new: Places) -> None:
         """Take in further columns of the matrix."""
-        k, m = self.count, self.count + len(new)
-        if m > len(self.packed):
-            room = min(max(ROOM // len(self.X), 2 * m), self.X.shape[1])
-            packed = np.empty((room, len(self.X)))
+        k, m, n = len(self.places), len(self.places) + len(new), len(self.X)
+        room = min(max(ROOM // n, 2 * m), self.X.shape[1])
+        if m + MORE_ROWS > len(self.scaled):
             scaled = np.empty((room + MORE_ROWS, self.scaled.shape[1]), dtype=np.float32)
-            packed[:k], scaled[:k] = self.packed[:k], self.scaled[:k]
-            self.packed, self.scaled = packed, scaled
-        for place, column in enumerate(new, start=k):
-            self.packed[place] = self.X[:, column]
-        self.count = m
+            scaled[:k] = self.scaled[:k]
+            self.scaled = scaled
+        if not self.in_place:
+            if m > len(self.rows):
+                rows = np.empty((room, n))
+                rows[:k] = self.rows[:k]
+                self.rows = rows
+            for place, column in enumerate(new, start=k):
+                self.rows[place] = self.X[:, column]
+        self.places = np.concatenate([self.places, new if self.in_place else np.arange(k, m)])
 
     def form(self, G: Single, h: Array, first: int, *, centred: bool) -> Array:
         """Write the products of the columns from the ``first`` on with all into G; return their means."""
         self.root = np.sqrt(h)
-        data = self.packed[: self.count]
-        return form_products(data, h, self.scaled, G, first, centred=centred, team=self.team)
+        return form_products(self.rows, self.places, h, self.scaled, G, first, centred=centred, team=self.team)
+
+    @property
+    def _scaled(self) -> Packed:
+        return Packed(self.scaled[: len(self.places), : len(self.X)], self.team)
 
     def centred_dots(self, u: Array, mean: Array) -> Array:
         """Return the products of ``u`` with the columns less their ``mean``, in single precision."""
-        return Packed(self.scaled[: self.count, : len(self.X)], self.team).dots(u / self.root)
+        return self._scaled.dots(u / self.root)
 
     def centred_activations(self, x: Array, mean: Array) -> Array:
         """Return the sum of ``x`` times the columns less their ``mean``, in single precision."""
-        return Packed(self.scaled[: self.count, : len(self.X)], self.team).activations(x) / self.root
+        return self._scaled.activations(x) / self.root
 
 
 @dataclass(kw_only=True)

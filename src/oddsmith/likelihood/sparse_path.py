@@ -113,8 +113,10 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     if stated.last is not e:
         stated.start_columns(e.w)
     before = min(smallest, float(scales[0]))
-    stated.column_descent().frugal = stated.problem.K > 2  # a correction takes as long as a step
-    if stated.column_descent().threaded:
+    descent = stated.column_descent()
+    descent.frugal = stated.problem.K > 2  # a correction takes as long as a step
+    descent.tight = descent.tight and (stated.accurate or descent.frugal)
+    if descent.threaded:
         points = _with_team(stated, scales, before, tol)
     else:
         points = _by_stretches(stated, scales, before, tol)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import available_cores
-from oddsmith.kernels.gram_step import GramStep, GramStepResult
+from oddsmith.kernels.gram_step import GramStep, GramStepResult, ScaledColumns
 from oddsmith.kernels.packed_columns import SupportFactor, Team
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
@@ -26,7 +26,7 @@ from oddsmith.likelihood.product_columns import (
 from oddsmith.numerics import Array
 from oddsmith.solvers.proximal_newton import ROUNDING
 
-TWO_SHARES = (0.8,)  # Where the first of two stretches of a path ends.
+TWO_SHARES = (0.72,)  # Where the first of two stretches of a path ends.
 SWEEPS = 480  # Sweeps of coordinate descent over the columns of a model, at most.
 MOST_PRODUCTS = 3000  # Columns up to which their products are formed.
 MOST_ENTERED, PRODUCTS_PER_ENTRY = 2**25, 8
@@ -36,6 +36,7 @@ ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
 DRIFT, LATE_DRIFT = 0.2, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
+SPARSE_DRIFT, LATE_SPARSE_DRIFT = 0.4, 0.1  # The same for sparse columns, whose products take longer against a step.
 LATE = 3  # The same of steps in the kernel, which take the columns that are not zero as known until then.
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 LOOKS, MOST_COPIED = 2, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
@@ -167,7 +168,7 @@ class TwoClassDescent(ColumnDescent):
         if self.gram is None or len(self.gram.chosen) > MOST_UNUSED * len(columns) + 64:
             store, factor = self._product_columns(), SupportFactor(team=self.team)
             self.gram = GramModel(store=store, all_ridge=self.ridge, centred=self.intercept, factor=factor)
-            self.gram.quick = not isinstance(self.X, np.ndarray)
+            self.gram.quick = True
         self.gram.add(columns)
         self.chosen, self.columns = self.gram.chosen, self.gram.columns
 
@@ -217,11 +218,14 @@ class TwoClassDescent(ColumnDescent):
         value = at.loss + self._penalty_at(at, penalty)
         settled = 0 < at.steps < LATE and at.gap <= SETTLED * max(1.0, abs(value))
         for _ in range(2):
-            assert gram.h is not None
+            store, dense = gram.store, None
+            if isinstance(store, DenseProductColumns):
+                dense = ScaledColumns(store.scaled, store.root, gram.factor)
             found = GramStep(
                 columns=self.columns,
                 G=gram.G,
-                h=gram.h,
+                diagonal=gram.diagonal,
+                h=gram.base,
                 mean=gram.mean,
                 sign=self.sign,
                 s=self.s,
@@ -229,10 +233,12 @@ class TwoClassDescent(ColumnDescent):
                 penalty=penalty[self.chosen],
                 ridge=self.ridge[self.chosen],
                 intercept=self.intercept,
+                dense=dense,
             ).take(
                 at.a,
                 at.weights_of(self.chosen),
-                drift=DRIFT if at.steps < LATE else LATE_DRIFT,
+                float(at.b),
+                drift=self._drift(at.steps),
                 precision=precision,
                 rough=precision if at.steps else max(precision, ROUGH_PRECISION),
                 settled=settled,
@@ -243,9 +249,15 @@ class TwoClassDescent(ColumnDescent):
         if not isinstance(found, GramStepResult):
             gram.quick = False
             return None
-        new = replace(at, columns=self.chosen, x=found.x, b=at.b + found.shift, a=found.a, theta=found.theta, steps=0)
+        gram.scale(found.share)
+        new = replace(at, columns=self.chosen, x=found.x, b=np.asarray(found.b), a=found.a, theta=found.theta, steps=0)
         new.value, new.loss, new.gap, new.products = found.value, found.loss, found.gap, found.g
         return new
+
+    def _drift(self, steps: int) -> float:
+        """Return how far curvatures may be from those of the products after so many steps."""
+        early, late = (DRIFT, LATE_DRIFT) if self.threaded else (SPARSE_DRIFT, LATE_SPARSE_DRIFT)
+        return early if steps < LATE else late
 
     def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         """Return the point after a step by the products of the columns, perhaps under curvatures of another point.
@@ -257,10 +269,10 @@ class TwoClassDescent(ColumnDescent):
         assert self.columns is not None
         some, ridge = penalty[self.chosen], self.ridge[self.chosen]
         r, h = self._residuals(at)
-        if gram.drift(h) > (DRIFT if at.steps < 2 else LATE_DRIFT):
+        if gram.drift(h) > self._drift(at.steps):
             gram.move_to(h)
         else:
-            gram.scale_to(h)
+            gram.scale(gram.nearest_share(h))
         assert gram.h is not None
         before = at.weights_of(self.chosen)
         shift = -float(r.sum()) / gram.total if self.intercept else 0.0

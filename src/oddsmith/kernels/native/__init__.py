@@ -210,8 +210,9 @@ class GramStepProblem(ctypes.Structure):
         *((name, _P) for name in ("G", "h", "mean", "diagonal", "sign", "s", "offset", "penalty", "ridge")),
         *((name, _D) for name in ("total", "drift", "gain", "precision", "rounding")),
         *((name, _P) for name in ("a", "x", "theta", "g", "r", "curvature")),
-        *((name, _D) for name in ("shift", "loss", "value", "gap")),
-        ("outcome", _I),
+        *((name, _D) for name in ("b", "share", "loss", "value", "gap")),
+        *((name, _I) for name in ("outcome", "width")),
+        *((name, _P) for name in ("scaled", "root", "factor", "team")),
     )
 
 
@@ -223,18 +224,21 @@ class KnownProblem(ctypes.Structure):
         *((name, _I) for name in ("known", "chosen_count", "everything")),
         *((name, _P) for name in ("shares", "g", "norms", "sums", "limit", "chosen", "products")),
         *((name, _D) for name in ("euclidean", "largest", "euclidean_all", "largest_all", "most_read")),
-        *((name, _P) for name in ("mark", "estimate")),
+        *((name, _P) for name in ("mark", "estimate", "low", "units", "low_v")),
+        *((name, _I if name == "stored" else _P) for name in ("stored", "team")),
     )
 
 
 class FactorProblem(ctypes.Structure):
-    """``factor_problem`` of packed_columns.c."""
+    """``factor_problem`` of packed_columns.h."""
 
     _fields_ = (
         *((name, _I) for name in ("size", "more", "apart", "weak")),
         *((name, _P) for name in ("L", "inverse", "sign")),
         ("least", _D),
-        *((name, _I if name == "between" else _P) for name in ("G", "between", "columns")),
+        ("G", _P),
+        *((name, _I) for name in ("between", "count", "unused")),
+        *((name, _P) for name in ("columns", "place", "held")),
     )
 
 
@@ -245,10 +249,10 @@ class TeamState(ctypes.Structure):
 
 
 class PackedProblem(ctypes.Structure):
-    """``packed_problem`` of packed_columns.c."""
+    """``packed_problem`` of packed_columns.h."""
 
     _fields_ = (
-        *((name, _I) for name in ("n", "apart", "count", "single")),
+        *((name, _I) for name in ("n", "apart", "count", "stored")),
         *((name, _P) for name in ("data", "which", "u", "result")),
     )
 
@@ -258,7 +262,9 @@ class GramProblem(ctypes.Structure):
 
     _fields_ = (
         *((name, _I) for name in ("n", "first", "count", "apart", "width")),
-        *((name, _D if name == "total" else _P) for name in ("data", "h", "root", "total", "mean", "scaled", "G")),
+        *((name, _P) for name in ("data", "which", "h", "root")),
+        ("total", _D),
+        *((name, _P) for name in ("mean", "scaled", "G")),
     )
 
 
@@ -311,9 +317,9 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "team_help": (ctypes.POINTER(TeamState),),
     "team_end": (ctypes.POINTER(TeamState),),
     "packed": (ctypes.POINTER(TeamState), ctypes.POINTER(PackedProblem), ctypes.c_int),
+    "halve_columns": (_P, _I, _I, _P, _P, _P),
     "gram": (ctypes.POINTER(TeamState), ctypes.POINTER(GramProblem)),
-    "factor_append": (ctypes.POINTER(TeamState), ctypes.POINTER(FactorProblem)),
-    "factor_solve": (ctypes.POINTER(FactorProblem), _P),
+    "factor_solve": (ctypes.POINTER(TeamState), ctypes.POINTER(FactorProblem), _P, _P, _P),
     "quadratic": (ctypes.POINTER(QuadraticProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }

@@ -4,9 +4,14 @@
 #include <string.h>
 
 #include "columns.h"
+#include "packed_columns.h"
 
-/* The model has the products G (single precision, rows `stride` apart) of the columns less their `mean` under curvatures h
-   with the sum `total`. Weights x, activations a and the intercept's `shift` begin at the point and end at the next. */
+/* The model has `share` times the products G (single precision, rows `stride` apart) of the columns less their `mean` under
+   curvatures h with the sum `total`. Weights x, activations a and the intercept b begin at the point and end at the next.
+
+   Dense columns have a factor of the products over a support, a team, and `scaled`: less their mean, times `root`, the square
+   root of h, in single precision, `width` numbers apart. What is nearly right is enough for all but the end of a step, which
+   is exact: activations of the weights, and products with the residuals. */
 typedef struct {
     columns_problem columns;
     int64_t stride, intercept, settled; /* settled: the columns that are not zero are known */
@@ -14,12 +19,25 @@ typedef struct {
     const double *h, *mean, *diagonal, *sign, *s, *offset, *penalty, *ridge;
     double total, drift, gain, precision, rounding;
     double *a, *x, *theta, *g, *r, *curvature;
-    double shift, loss, value, gap;
-    int64_t outcome;
+    double b, share, loss, value, gap;
+    int64_t outcome, width;
+    const float *scaled;
+    const double *root;
+    factor_problem *factor;
+    team *team;
 } gram_step_problem;
+
+/* Scratch arrays: of a number for each row, and of one for each column. */
+typedef struct {
+    double *change, *new_a, *best_a, *h;
+    float *low_rows;
+    double *x, *best_x, *slope, *penalty, *rest, *missed, *moved, *work; /* work: 4 numbers for each column */
+    int8_t *bound;
+} scratch;
 
 enum { DONE, DRIFTED, HARD };
 enum { SWEEPS = 60, REFINEMENTS = 3, SUPPORT_STEPS = 20 };
+enum { ROUNDS = 8, MORE_SWEEPS = 30 }; /* of solves for a support, and of descent after those that do not gain */
 static const double SUPPORT_RESIDUAL = 1e-5, FLAT = 1e-12;
 
 int NAME(logistic)(const double *, int64_t, const double *, const double *, double *, double *, double *);
@@ -46,15 +64,57 @@ static double total_of(const double *a, int64_t n) {
     return total;
 }
 
+#define DENSE(X) .n = (X)->n, .apart = (X)->n, .count = (X)->count, .data = (X)->data, .which = (X)->which
+
+/* g = X' u */
 static void dots(const gram_step_problem *q, const double *u, double *g) {
-    for (int64_t j = 0; j < q->columns.count; j++) g[j] = column_dot(&q->columns, j, u);
+    const columns_problem *X = &q->columns;
+    if (!X->indices) NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = u, .result = g}, PACKED_DOTS);
+    else
+        for (int64_t j = 0; j < X->count; j++) g[j] = column_dot(X, j, u);
 }
 
 /* out = X d */
 static void activations(const gram_step_problem *q, const double *d, double *out) {
-    memset(out, 0, (size_t)q->columns.n * sizeof(double));
-    for (int64_t j = 0; j < q->columns.count; j++)
-        if (d[j] != 0.0) column_add(&q->columns, j, d[j], NULL, out);
+    const columns_problem *X = &q->columns;
+    if (!X->indices) {
+        NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = d, .result = out}, PACKED_ACTIVATIONS);
+        return;
+    }
+    memset(out, 0, (size_t)X->n * sizeof(double));
+    for (int64_t j = 0; j < X->count; j++)
+        if (d[j] != 0.0) column_add(X, j, d[j], NULL, out);
+}
+
+/* The same of columns less their mean, nearly. */
+static void centred_dots(const gram_step_problem *q, const scratch *z, const double *u, double *g) {
+    const int64_t n = q->columns.n, m = q->columns.count;
+    if (q->scaled) {
+        const packed_problem low = {
+            .n = n, .apart = q->width, .count = m, .stored = STORED_SINGLE, .data = q->scaled, .u = z->low_rows, .result = g
+        };
+        for (int64_t i = 0; i < n; i++) z->low_rows[i] = (float)(u[i] / q->root[i]);
+        NAME(packed)(q->team, &low, PACKED_DOTS);
+        return;
+    }
+    const double sum = total_of(u, n);
+    dots(q, u, g);
+    for (int64_t j = 0; j < m; j++) g[j] -= q->mean[j] * sum;
+}
+
+static void centred_activations(const gram_step_problem *q, const double *d, double *out) {
+    const int64_t n = q->columns.n, m = q->columns.count;
+    if (q->scaled) {
+        const packed_problem low = {
+            .n = n, .apart = q->width, .count = m, .stored = STORED_SINGLE, .data = q->scaled, .u = d, .result = out
+        };
+        NAME(packed)(q->team, &low, PACKED_ACTIVATIONS);
+        for (int64_t i = 0; i < n; i++) out[i] /= q->root[i];
+        return;
+    }
+    const double mean = dot(q->mean, d, m);
+    activations(q, d, out);
+    for (int64_t i = 0; i < n; i++) out[i] -= mean;
 }
 
 static double penalty_at(const gram_step_problem *q, const double *x) {
@@ -84,17 +144,16 @@ static void multiply(const gram_step_problem *q, const float *d, float *product)
     }
 }
 
-/* Solve for the columns that are `bound` by conjugate gradients, all others zero; `work` has room for 4 vectors. Returns 0
-   where they are slow. */
-static int solve_bound(
-    const gram_step_problem *q, const int8_t *bound, const double *slope, double residual, double *p, double *work
-) {
+/* Solve for the columns that are `bound`, all others zero: by the factor, or by conjugate gradients. Returns 0 where they are
+   slow, or where columns hardly differ. */
+static int solve_bound(const gram_step_problem *q, const scratch *z, const double *slope, double residual, double *p) {
     const int64_t m = q->columns.count;
-    double *r = work, *direction = work + m, rz = 0.0, enough;
-    float *low = (float *)(work + 2 * m), *product = (float *)(work + 3 * m);
+    double *r = z->work, *direction = z->work + m, rz = 0.0, enough;
+    float *low = (float *)(z->work + 2 * m), *product = (float *)(z->work + 3 * m);
+    if (q->factor) return !NAME(factor_solve)(q->team, q->factor, z->bound, slope, p) && !q->factor->weak;
     for (int64_t j = 0; j < m; j++) {
         p[j] = 0.0;
-        r[j] = bound[j] ? slope[j] : 0.0;
+        r[j] = z->bound[j] ? slope[j] : 0.0;
         direction[j] = r[j] / (q->diagonal[j] > 0.0 ? q->diagonal[j] : 1.0);
         rz += r[j] * direction[j];
     }
@@ -104,7 +163,7 @@ static int solve_bound(
         for (int64_t j = 0; j < m; j++) low[j] = (float)direction[j];
         multiply(q, low, product);
         for (int64_t j = 0; j < m; j++) {
-            if (!bound[j]) product[j] = 0.0f;
+            if (!z->bound[j]) product[j] = 0.0f;
             curved += direction[j] * product[j];
         }
         if (!(curved > 0.0)) return rz == 0.0;
@@ -122,28 +181,92 @@ static int solve_bound(
     return 0;
 }
 
-/* Coordinate descent on the products; `r` is the slope at x. Returns 0 where it is slow. */
-static int minimise(const gram_step_problem *q, double *x, double *r, int8_t *active) {
+/* Coordinate descent on the products; z->slope is that at z->x. A coordinate that would gain less than `negligible` stays,
+   unless it becomes zero. Returns the number of sweeps after which no coordinate gains more than `gain`, 0 if there is none. */
+static int descend(const gram_step_problem *q, const scratch *z, double gain, double negligible, int sweeps) {
     const int64_t m = q->columns.count;
+    int8_t *active = z->bound;
     memset(active, 0, (size_t)m);
-    for (int done = 0, all = 1; done < SWEEPS; done++) {
+    for (int done = 0, all = 1; done < sweeps; done++) {
         double most = 0.0;
         for (int64_t j = 0; j < m; j++) {
-            const double d = q->diagonal[j];
+            const double d = q->diagonal[j], old = z->x[j];
             if ((!all && !active[j]) || !(d > 0.0)) continue;
-            const double z = d * x[j] - r[j], size = fabs(z) - q->penalty[j];
-            const double new = size > 0.0 ? copysign(size, z) / d : 0.0, step = new - x[j];
+            const double to = d * old - z->slope[j], size = fabs(to) - z->penalty[j];
+            const double new = size > 0.0 ? copysign(size, to) / d : 0.0, step = new - old;
             active[j] = new != 0.0;
-            if (step == 0.0) continue;
-            x[j] = new;
+            if (step == 0.0 || (d * step * step < negligible && (new != 0.0 || old == 0.0))) continue;
+            z->x[j] = new;
             const float *row = q->G + j * q->stride;
-            for (int64_t k = 0; k < m; k++) r[k] += step * row[k];
+            for (int64_t k = 0; k < m; k++) z->slope[k] += step * row[k];
             if (d * step * step > most) most = d * step * step;
         }
-        if (most <= q->gain && all) return 1;
-        all = most <= q->gain;
+        if (most <= gain && all) return done + 1;
+        all = most <= gain;
     }
     return 0;
+}
+
+/* change = G d, where d solves for a support and G d is -z->missed there: only rows of G outside the support are read. */
+static void follow_solve(const gram_step_problem *q, const scratch *z, const double *d, double *change) {
+    const int64_t m = q->columns.count;
+    int64_t outside = 0, *which = (int64_t *)z->work;
+    double *result = z->work + m;
+    float *low = (float *)(z->work + 2 * m);
+    for (int64_t j = 0; j < m; j++) {
+        low[j] = (float)d[j];
+        change[j] = -z->missed[j];
+        if (!z->bound[j]) which[outside++] = j;
+    }
+    const packed_problem G = {
+        .n = m, .apart = q->stride, .count = outside, .stored = STORED_SINGLE, .data = q->G, .which = which, .u = low, .result = result
+    };
+    NAME(packed)(q->team, &G, PACKED_DOTS);
+    for (int64_t k = 0; k < outside; k++) change[which[k]] = result[k];
+}
+
+/* Move to the minimum over the columns that are not zero, or to zero where a sign would change. Returns whether that gains:
+   0 where it does not, -1 where columns hardly differ. */
+static int solve_support(const gram_step_problem *q, const scratch *z) {
+    const int64_t m = q->columns.count;
+    double *d = z->rest, *change = z->moved, gain = 0.0;
+    for (int64_t j = 0; j < m; j++) {
+        z->bound[j] = z->x[j] != 0.0;
+        z->missed[j] = z->bound[j] ? z->slope[j] + copysign(z->penalty[j], z->x[j]) : 0.0;
+    }
+    if (!solve_bound(q, z, z->missed, 0.0, d)) return -1;
+    for (int64_t j = 0; j < m; j++) d[j] = -d[j];
+    follow_solve(q, z, d, change);
+    for (int64_t j = 0; j < m; j++)
+        if ((z->x[j] + d[j]) * z->x[j] < 0.0) {
+            const double less = -z->x[j] - d[j];
+            const float *row = q->G + j * q->stride;
+            for (int64_t k = 0; k < m; k++) change[k] += less * row[k];
+            d[j] = -z->x[j];
+        }
+    for (int64_t j = 0; j < m; j++)
+        gain -= d[j] * (z->slope[j] + 0.5 * change[j]) + z->penalty[j] * (fabs(z->x[j] + d[j]) - fabs(z->x[j]));
+    if (!(gain > 0.0)) return 0;
+    for (int64_t j = 0; j < m; j++) z->x[j] += d[j], z->slope[j] += change[j];
+    return 1;
+}
+
+/* Minimise the model plus the penalty from z->x, where its slope is z->slope. With a factor, solves for the columns that are
+   not zero come before sweeps that change which these are. Returns 0 where that is slow. */
+static int minimise(const gram_step_problem *q, const scratch *z) {
+    const int64_t m = q->columns.count;
+    const double gain = q->gain / (q->share * q->share);
+    for (int64_t j = 0; j < m; j++) z->slope[j] /= q->share, z->penalty[j] = q->penalty[j] / q->share;
+    if (!q->factor) return descend(q, z, gain, 0.0, SWEEPS);
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t used = 0;
+        for (int64_t j = 0; j < m; j++) used += z->x[j] != 0.0;
+        const int gains = solve_support(q, z);
+        if (gains < 0) return 0;
+        /* signs that change, or columns that hardly differ, take more than a sweep */
+        if (descend(q, z, gain, gain, gains || !used ? 1 : MORE_SWEEPS) == 1) break;
+    }
+    return 1;
 }
 
 /* Residuals that stand for probabilities and, with an intercept, sum to zero: the class with more is shrunk. */
@@ -177,95 +300,123 @@ static double gap_of(const gram_step_problem *q) {
     return gap > 0.0 ? gap : 0.0;
 }
 
-/* Correct x and theta until the conditions of an optimum are met over the columns that are not zero or whose gradient is too
-   large; the activations follow in `change`. In the end theta is feasible and g are its products. Returns 0 where that is
-   slow. */
-static int correct(gram_step_problem *q, double *x, double *change, double *work, int8_t *bound) {
+/* Correct z->x and theta until the conditions of an optimum are met over the columns that are not zero or whose gradient is
+   too large; the activations follow in z->change, but not those of dense columns. In the end theta is feasible and g are its
+   products. Returns 0 where that is slow. */
+static int correct(const gram_step_problem *q, const scratch *z) {
     const int64_t n = q->columns.n, m = q->columns.count;
-    double *rest = work, *missed = work + m, *new = work + 2 * m, *moved = q->r;
     for (int round = 0;; round++) {
         double most = 0.0;
         int kept = 1;
         make_feasible(q);
         dots(q, q->theta, q->g);
         for (int64_t j = 0; j < m; j++) {
-            const double g = q->g[j] + q->ridge[j] * x[j];
-            bound[j] = x[j] != 0.0 || fabs(g) > q->penalty[j];
-            missed[j] = g + copysign(q->penalty[j], x[j] != 0.0 ? x[j] : -g);
-            if (bound[j] && fabs(missed[j]) > most * q->penalty[j]) most = fabs(missed[j]) / q->penalty[j];
+            const double g = q->g[j] + q->ridge[j] * z->x[j];
+            z->bound[j] = z->x[j] != 0.0 || fabs(g) > q->penalty[j];
+            z->missed[j] = (g + copysign(q->penalty[j], z->x[j] != 0.0 ? z->x[j] : -g)) / q->share;
+            const double far = fabs(z->missed[j]) * q->share;
+            if (z->bound[j] && far > most * q->penalty[j]) most = far / q->penalty[j];
         }
         if (most <= q->precision || round == REFINEMENTS) return 1;
         const double residual = 0.2 * q->precision / most > SUPPORT_RESIDUAL ? 0.2 * q->precision / most : SUPPORT_RESIDUAL;
-        if (!solve_bound(q, bound, missed, residual, rest, work + 3 * m)) return 0;
+        if (!solve_bound(q, z, z->missed, residual, z->rest)) return 0;
         for (int64_t j = 0; j < m; j++) {
-            const double sign = x[j] != 0.0 ? x[j] : -q->g[j], to = x[j] - rest[j];
-            new[j] = bound[j] && to * sign > 0.0 ? to : bound[j] ? 0.0 : x[j];
-            kept &= !bound[j] || new[j] != 0.0;
+            const double sign = z->x[j] != 0.0 ? z->x[j] : -q->g[j], to = z->x[j] - z->rest[j];
+            const double new = z->bound[j] && to * sign > 0.0 ? to : z->bound[j] ? 0.0 : z->x[j];
+            kept &= !z->bound[j] || new != 0.0;
+            z->missed[j] = z->x[j] - new;
+            z->x[j] = new;
         }
-        activations(q, rest, moved);
-        const double mean = dot(q->mean, rest, m);
-        for (int64_t i = 0; i < n; i++) q->theta[i] -= q->h[i] * (moved[i] - mean);
-        if (!kept) {
-            for (int64_t j = 0; j < m; j++) missed[j] = x[j] - new[j];
-            activations(q, missed, moved);
-        }
-        for (int64_t i = 0; i < n; i++) change[i] -= moved[i];
-        memcpy(x, new, (size_t)m * sizeof(double));
+        double *moved = q->r;
+        centred_activations(q, z->rest, moved);
+        for (int64_t i = 0; i < n; i++) q->theta[i] -= z->h[i] * moved[i];
+        if (q->scaled) continue;
+        if (!kept) centred_activations(q, z->missed, moved);
+        for (int64_t i = 0; i < n; i++) z->change[i] -= moved[i];
     }
 }
 
-static double mean_change(const gram_step_problem *q, const double *x) { /* less that of the point */
-    double total = 0.0;
-    for (int64_t j = 0; j < q->columns.count; j++) total += q->mean[j] * (x[j] - q->x[j]);
-    return total;
+/* The step of the intercept where that of the centred columns is `shift`. */
+static double intercept_step(const gram_step_problem *q, const double *x, double shift) {
+    for (int64_t j = 0; j < q->columns.count; j++) shift -= q->mean[j] * (x[j] - q->x[j]);
+    return shift;
 }
 
-static int step(gram_step_problem *q, double *room, int8_t *bound) {
-    const int64_t n = q->columns.n, m = q->columns.count;
-    double *change = room, *new_a = room + n, *best_a = room + 2 * n, *x = room + 3 * n, *best_x = x + m, *work = x + 2 * m;
-    double loss, far = 0.0, own = 0.0, best_loss = 0.0, best_step = 0.0;
-    NAME(logistic)(q->a, n, q->sign, q->s, q->r, q->curvature, &loss);
-    for (int64_t i = 0; i < n; i++) {
+/* Curvatures at the point, and those of the model: the multiple of the products that is nearest, if there is no ridge. Returns
+   whether they are near enough. */
+static int scale_model(gram_step_problem *q, const scratch *z) {
+    const int64_t n = q->columns.n;
+    double far = 0.0;
+    int ridged = 0;
+    for (int64_t j = 0; j < q->columns.count; j++) ridged |= q->ridge[j] != 0.0;
+    for (int64_t i = 0; i < n; i++)
         if (q->curvature[i] < FLAT * q->s[i]) q->curvature[i] = FLAT * q->s[i];
-        far += (q->curvature[i] - q->h[i]) * (q->curvature[i] - q->h[i]);
-        own += q->h[i] * q->h[i];
+    const double own = dot(q->h, q->h, n);
+    q->share = ridged ? 1.0 : dot(q->curvature, q->h, n) / own;
+    for (int64_t i = 0; i < n; i++) {
+        z->h[i] = q->share * q->h[i];
+        far += (q->curvature[i] - z->h[i]) * (q->curvature[i] - z->h[i]);
     }
-    if (!(far <= q->drift * q->drift * own)) return DRIFTED;
-    const double sum = total_of(q->r, n), old = loss + penalty_at(q, q->x);
-    double shift = q->intercept ? -sum / q->total : 0.0, value = old;
+    return far <= q->drift * q->drift * q->share * q->share * own;
+}
+
+typedef struct {
+    double value, loss, b;
+} point;
+
+/* Activations of weights x and an intercept b, and the objective there: those of dense columns exactly, since what rounding
+   adds along a path must not count, others by their change. */
+static void set_point(
+    const gram_step_problem *q, const double *x, double b, const double *change, double shift, double *a, point *to
+) {
+    const int64_t n = q->columns.n;
+    if (q->scaled) activations(q, x, a);
+    for (int64_t i = 0; i < n; i++) a[i] = q->scaled ? q->offset[i] + b + a[i] : q->a[i] + change[i] + shift;
+    NAME(logistic)(a, n, q->sign, q->s, q->r, q->curvature, &to->loss);
+    to->value = to->loss + penalty_at(q, x), to->b = b;
+}
+
+static int step(gram_step_problem *q, scratch *z) {
+    const int64_t n = q->columns.n, m = q->columns.count;
+    point at, best = {0};
+    double loss;
+    NAME(logistic)(q->a, n, q->sign, q->s, q->r, q->curvature, &loss);
+    if (!scale_model(q, z)) return DRIFTED;
+    const double sum = total_of(q->r, n), total = q->share * q->total, old = loss + penalty_at(q, q->x);
+    double shift = q->intercept ? -sum / total : 0.0;
     int better = 0;
-    memcpy(x, q->x, (size_t)m * sizeof(double));
-    memset(change, 0, (size_t)n * sizeof(double));
-    for (int64_t i = 0; i < n; i++) q->theta[i] = q->r[i] + q->h[i] * shift;
+    memcpy(z->x, q->x, (size_t)m * sizeof(double));
+    memset(z->change, 0, (size_t)n * sizeof(double));
+    for (int64_t i = 0; i < n; i++) q->theta[i] = q->r[i] + z->h[i] * shift;
     if (!q->settled) {
-        dots(q, q->r, q->g);
-        for (int64_t j = 0; j < m; j++) work[j] = q->g[j] - q->mean[j] * sum + q->ridge[j] * x[j];
-        if (!minimise(q, x, work, bound)) return HARD;
-        for (int64_t j = 0; j < m; j++) work[j] = x[j] - q->x[j];
-        activations(q, work, change);
-        const double by = shift - mean_change(q, x);
+        centred_dots(q, z, q->r, z->slope);
+        for (int64_t j = 0; j < m; j++) z->slope[j] += q->ridge[j] * z->x[j];
+        if (!minimise(q, z)) return HARD;
+        for (int64_t j = 0; j < m; j++) z->rest[j] = z->x[j] - q->x[j];
+        centred_activations(q, z->rest, z->change);
         for (int64_t i = 0; i < n; i++) {
-            q->theta[i] = q->r[i] + q->h[i] * (change[i] + by);
-            best_a[i] = q->a[i] + change[i] + by;
+            q->theta[i] = q->r[i] + z->h[i] * (z->change[i] + shift);
+            z->best_a[i] = q->a[i] + z->change[i] + shift;
         }
-        NAME(logistic)(best_a, n, q->sign, q->s, q->r, q->curvature, &loss);
-        const double reached = loss + penalty_at(q, x);
-        if (reached < value) { /* residuals there, not those of the model */
-            const double more = q->intercept ? -total_of(q->r, n) / q->total : 0.0;
-            better = 1, value = reached, best_loss = loss, best_step = by, shift += more;
-            memcpy(best_x, x, (size_t)m * sizeof(double));
-            for (int64_t i = 0; i < n; i++) q->theta[i] = q->r[i] + q->h[i] * more;
+        NAME(logistic)(z->best_a, n, q->sign, q->s, q->r, q->curvature, &loss);
+        const double reached = loss + penalty_at(q, z->x);
+        if (reached < old) { /* residuals there, not those of the model */
+            const double more = q->intercept ? -total_of(q->r, n) / total : 0.0;
+            better = 1, best = (point){reached, loss, q->b + intercept_step(q, z->x, shift)}, shift += more;
+            memcpy(z->best_x, z->x, (size_t)m * sizeof(double));
+            for (int64_t i = 0; i < n; i++) q->theta[i] = q->r[i] + z->h[i] * more;
         }
     }
-    if (!correct(q, x, change, work, bound)) return HARD;
-    const double by = shift - mean_change(q, x);
-    for (int64_t i = 0; i < n; i++) new_a[i] = q->a[i] + change[i] + by;
-    NAME(logistic)(new_a, n, q->sign, q->s, q->r, q->curvature, &loss);
-    q->value = loss + penalty_at(q, x), q->loss = loss, q->shift = by;
-    if (better && q->value > value) q->value = value, q->loss = best_loss, q->shift = best_step, x = best_x, new_a = best_a;
+    if (!correct(q, z)) return HARD;
+    set_point(q, z->x, q->b + intercept_step(q, z->x, shift), z->change, shift, z->new_a, &at);
+    if (better && at.value > best.value) {
+        if (q->scaled) set_point(q, z->best_x, best.b, NULL, 0.0, z->best_a, &best);
+        if (best.value < at.value) at = best, z->x = z->best_x, z->new_a = z->best_a;
+    }
+    q->value = at.value, q->loss = at.loss, q->b = at.b;
     if (!(q->value <= old + q->rounding * fabs(old))) return HARD;
-    memcpy(q->x, x, (size_t)m * sizeof(double));
-    memcpy(q->a, new_a, (size_t)n * sizeof(double));
+    memcpy(q->x, z->x, (size_t)m * sizeof(double));
+    memcpy(q->a, z->new_a, (size_t)n * sizeof(double));
     q->gap = gap_of(q);
     return DONE;
 }
@@ -274,13 +425,20 @@ static int step(gram_step_problem *q, double *room, int8_t *bound) {
    more than this; nothing has changed. */
 EXPORT int NAME(gram_step)(gram_step_problem *q) {
     const size_t m = (size_t)q->columns.count, n = (size_t)q->columns.n;
-    double *room = malloc((3 * n + 9 * m + 1) * sizeof(double));
+    double *room = malloc((5 * n + 11 * m + 1) * sizeof(double));
     int8_t *bound = malloc(m + 1);
     if (!room || !bound) {
         free(room), free(bound);
         return 1;
     }
-    q->outcome = step(q, room, bound);
+    double *columns = room + 5 * n, b = q->b;
+    scratch z = {
+        .change = room, .new_a = room + n, .best_a = room + 2 * n, .h = room + 3 * n, .low_rows = (float *)(room + 4 * n),
+        .x = columns, .best_x = columns + m, .slope = columns + 2 * m, .penalty = columns + 3 * m, .rest = columns + 4 * m,
+        .missed = columns + 5 * m, .moved = columns + 6 * m, .work = columns + 7 * m, .bound = bound,
+    };
+    q->outcome = step(q, &z);
+    if (q->outcome != DONE) q->b = b;
     free(room), free(bound);
     return 0;
 }

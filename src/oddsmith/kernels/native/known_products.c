@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "columns.h"
+#include "packed_columns.h"
 
 /* v are residuals nearly a combination of `known` others, by `shares`, whose products with all columns are the rows of g.
    What is left of v has the sizes `euclidean` and `largest`: with the norms of a column they bound how far its product is
@@ -16,9 +17,34 @@ typedef struct {
     double euclidean, largest, euclidean_all, largest_all, most_read;
     int8_t *mark;
     double *estimate;
+    const void *low; /* dense columns in low precision, each in a unit, which are read instead; NULL: there are none */
+    const double *units;
+    const float *low_v;
+    int64_t stored;
+    team *team;
 } known_problem;
 
 enum { READ = 1, CHOSEN = 2 };
+
+/* Read the columns that are marked, in low precision, with all threads. */
+static int read_low(const known_problem *q) {
+    const columns_problem *c = &q->columns;
+    int64_t count = 0, *which = malloc(((size_t)c->count + 1) * sizeof(int64_t));
+    double *result = malloc(((size_t)c->count + 1) * sizeof(double));
+    if (which && result) {
+        for (int64_t j = 0; j < c->count; j++)
+            if (q->mark[j] == READ) which[count++] = j;
+        const packed_problem low = {
+            .n = c->n, .apart = c->n, .count = count, .stored = q->stored, .data = q->low, .which = which,
+            .u = q->low_v, .result = result
+        };
+        NAME(packed)(q->team, &low, PACKED_DOTS);
+        for (int64_t k = 0; k < count; k++) q->estimate[which[k]] = result[k] * q->units[which[k]];
+    }
+    const int failed = !which || !result;
+    free(which), free(result);
+    return failed;
+}
 
 /* `everything` becomes 1 where all columns are read. */
 EXPORT int NAME(known_products)(known_problem *q) {
@@ -43,8 +69,11 @@ EXPORT int NAME(known_products)(known_problem *q) {
     }
     q->everything = !q->known || (double)doubtful > q->most_read * (double)outside;
     for (int64_t k = 0; k < q->chosen_count; k++) q->estimate[q->chosen[k]] = q->products[k];
+    if (q->everything)
+        for (int64_t j = 0; j < c->count; j++) q->mark[j] = q->mark[j] ? q->mark[j] : READ;
+    if (q->low) return read_low(q);
     for (int64_t j = 0; j < c->count; j++)
-        if (q->mark[j] == READ || (q->everything && !q->mark[j])) q->estimate[j] = column_dot(c, j, c->v);
+        if (q->mark[j] == READ) q->estimate[j] = column_dot(c, j, c->v);
     return 0;
 }
 

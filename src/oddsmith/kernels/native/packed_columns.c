@@ -2,23 +2,16 @@
 
 #include <math.h>
 
-#include "team.h"
+#include "packed_columns.h"
 
 #define AT_ONCE 2048   /* numbers whose products are summed in single precision, before they are added in double */
 #define WEAK 100.0     /* times the least pivot: columns that hardly differ */
 #define TOGETHER 4     /* columns or rows that are read together */
 #define SOME_COLUMNS 64 /* a unit of work on columns, */
 #define SOME_ROWS 512  /* and on rows */
+#define SOLVED_ROWS 16 /* a unit of work on rows of a factor, */
+#define SOLVED_COLUMNS 128 /* and on columns */
 #define DEPTH 1024     /* numbers of columns whose products are summed at a time: two blocks of them are in L2 */
-
-/* Columns of n numbers, `apart` from the next: in single precision or not. `which` are those that count, NULL: the first. */
-typedef struct {
-    int64_t n, apart, count, single;
-    const void *data;
-    const int64_t *which;
-    const void *u;    /* n numbers in the columns' precision, or count weights in double */
-    double *result;   /* count products, or n sums */
-} packed_problem;
 
 /* Take a share of the work of other threads, until the team ends. */
 EXPORT int NAME(team_help)(team *t) {
@@ -66,12 +59,65 @@ static double double_dot(const double *x, const double *u, int64_t n) {
     return total;
 }
 
+#if HAS_HALF
+static double half_dot(const half *x, const float *u, int64_t n) {
+    double total = 0.0;
+    for (int64_t from = 0; from < n; from += AT_ONCE) {
+        const int64_t to = least(n, from + AT_ONCE);
+        vector_float sum[4] = {{0}};
+        int64_t i = from;
+        for (; i + 4 * LANES_float <= to; i += 4 * LANES_float)
+            for (int k = 0; k < 4; k++)
+                sum[k] += load_half_float(x + i + k * LANES_float) * load_float_float(u + i + k * LANES_float);
+        for (; i + LANES_float <= to; i += LANES_float) sum[0] += load_half_float(x + i) * load_float_float(u + i);
+        double rest = 0.0;
+        for (; i < to; i++) rest += number_half(x[i]) * (double)u[i];
+        total += sum_float((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+    }
+    return total;
+}
+#endif
+
+/* Columns of n numbers in half precision, in units of the power of 2 above their largest number; and their Euclidean norms. */
+EXPORT int NAME(halve_columns)(const double *x, int64_t n, int64_t count, half *out, double *units, double *norms) {
+#if HAS_HALF
+    for (int64_t j = 0; j < count; j++, x += n, out += n) {
+        double most = 0.0;
+        int exponent = 0;
+        for (int64_t i = 0; i < n; i++) most = fabs(x[i]) > most ? fabs(x[i]) : most;
+        frexp(most, &exponent);
+        const double down = ldexp(1.0, -exponent);
+        vector_double sum = {0};
+        for (int64_t i = 0; i < n; i += LANES_double) {
+            double some[LANES_double] = {0};
+            half low[LANES_double];
+            const int64_t length = least(LANES_double, n - i);
+            for (int64_t k = 0; k < length; k++) some[k] = x[i + k] * down;
+            const vector_double v = load_double_double(some);
+            sum += v * v;
+            store_half(low, v);
+            for (int64_t k = 0; k < length; k++) out[i + k] = low[k];
+        }
+        units[j] = ldexp(1.0, exponent);
+        norms[j] = sqrt(sum_double(sum)) * units[j];
+    }
+    return 0;
+#else
+    return (void)x, (void)n, (void)count, (void)out, (void)units, (void)norms, 2;
+#endif
+}
+
 static void some_dots(const void *job, int64_t unit) {
     const packed_problem *q = job;
     const int64_t end = least(q->count, (unit + 1) * SOME_COLUMNS);
-    for (int64_t k = unit * SOME_COLUMNS; k < end; k++)
-        q->result[k] = q->single ? low_dot((const float *)q->data + packed_column(q, k), q->u, q->n)
-                                 : double_dot((const double *)q->data + packed_column(q, k), q->u, q->n);
+    for (int64_t k = unit * SOME_COLUMNS; k < end; k++) {
+        const int64_t at = packed_column(q, k);
+        if (q->stored == STORED_DOUBLE) q->result[k] = double_dot((const double *)q->data + at, q->u, q->n);
+        else if (q->stored == STORED_SINGLE) q->result[k] = low_dot((const float *)q->data + at, q->u, q->n);
+#if HAS_HALF
+        else q->result[k] = half_dot((const half *)q->data + at, q->u, q->n);
+#endif
+    }
 }
 
 /* a += the sum of TOGETHER columns of length n, each times a weight */
@@ -97,23 +143,21 @@ static void some_activations(const void *job, int64_t unit) {
     for (int64_t k = 0; k < q->count; k++) {
         if (weights[k] != 0.0) {
             const int64_t at = packed_column(q, k) + first;
-            low[filled] = (const float *)q->data + (q->single ? at : 0);
-            full[filled] = (const double *)q->data + (q->single ? 0 : at);
+            low[filled] = (const float *)q->data + (q->stored ? at : 0);
+            full[filled] = (const double *)q->data + (q->stored ? 0 : at);
             w[filled++] = weights[k];
         }
         if (filled == 0 || (filled < TOGETHER && k + 1 < q->count)) continue;
         for (int f = filled; f < TOGETHER; f++) low[f] = low[0], full[f] = full[0], w[f] = 0.0;
-        if (q->single) add_low(low, w, n, a);
+        if (q->stored) add_low(low, w, n, a);
         else add_double(full, w, n, a);
         filled = 0;
     }
 }
 
-enum { DOTS, ACTIVATIONS };
-
-/* DOTS: the product of u with each column. ACTIVATIONS: the sum of the columns times their weights u. */
 EXPORT int NAME(packed)(team *t, const packed_problem *q, int task) {
-    if (task == DOTS) team_run(t, some_dots, q, (q->count + SOME_COLUMNS - 1) / SOME_COLUMNS);
+    if (q->stored == STORED_AS_HALF && (!HAS_HALF || task != PACKED_DOTS)) return 2;
+    if (task == PACKED_DOTS) team_run(t, some_dots, q, (q->count + SOME_COLUMNS - 1) / SOME_COLUMNS);
     else team_run(t, some_activations, q, (q->n + SOME_ROWS - 1) / SOME_ROWS);
     return 0;
 }
@@ -124,7 +168,9 @@ EXPORT int NAME(packed)(team *t, const packed_problem *q, int task) {
    read. */
 typedef struct {
     int64_t n, first, count, apart, width; /* rows of G are `apart` */
-    const double *data, *h, *root;
+    const double *data;
+    const int64_t *which; /* the columns of `data` */
+    const double *h, *root;
     double total, *mean; /* the sum of h; it is 0 if columns are not centred */
     float *scaled, *G;
 } gram_problem;
@@ -133,7 +179,7 @@ static void scale_some(const void *job, int64_t unit) {
     const gram_problem *q = job;
     const int64_t n = q->n, end = least(q->count, q->first + (unit + 1) * SOME_COLUMNS);
     for (int64_t j = q->first + unit * SOME_COLUMNS; j < end; j++) {
-        const double *x = q->data + j * n;
+        const double *x = q->data + q->which[j] * n;
         const double mean = q->mean[j] = q->total > 0.0 ? double_dot(x, q->h, n) / q->total : 0.0;
         float *to = q->scaled + j * q->width;
         for (int64_t i = 0; i < n; i++) to[i] = (float)((x[i] - mean) * q->root[i]);
@@ -215,18 +261,6 @@ EXPORT int NAME(gram)(team *t, const gram_problem *q) {
     return 0;
 }
 
-/* A symmetric matrix A = L S L', S of signs, L in rows that are `apart` numbers from the next: LANES_float more than there are
-   columns, all finite. */
-typedef struct {
-    int64_t size, more, apart, weak; /* rows of L; rows that come next; small pivots */
-    float *L, *inverse;              /* 1 over the diagonal */
-    float *sign;
-    double least; /* of a pivot, against the entry of A */
-    const float *G;
-    int64_t between;         /* rows of G */
-    const int64_t *columns;  /* of G, for each row of L; -1 - k for a row that holds the row k at zero */
-} factor_problem;
-
 /* The row j of A. */
 static void enter_row(const factor_problem *q, int64_t j) {
     float *row = q->L + j * q->apart;
@@ -267,19 +301,31 @@ INLINE void eliminate(const factor_problem *q, int64_t i, float *y) {
     }
 }
 
-/* Eliminate the first `size` rows of L from a group of new ones. */
+/* Entries of one row, from `known` to the end: less what those before them account for. */
+static void eliminate_row(const factor_problem *q, int64_t j, int64_t known, int64_t end) {
+    float *row = q->L + j * q->apart;
+    for (int64_t i = known; i < end; i++) row[i] = (row[i] - plain_dot(q->L + i * q->apart, row, i)) * q->inverse[i];
+}
+
+/* Eliminate the rows of L before `known`, the first `size` rows or a few less, from a group of new ones. */
 static void enter_some(const void *job, int64_t unit) {
     const factor_problem *q = job;
-    const int64_t first = q->size + unit * TOGETHER, end = least(q->size + q->more, first + TOGETHER);
-    for (int64_t j = first; j < end; j++) enter_row(q, j);
-    if (end - first == TOGETHER)
-        for (int64_t known = 0; known + TOGETHER <= q->size; known += TOGETHER) eliminate(q, known, q->L + first * q->apart);
+    const int64_t groups = q->more / TOGETHER, known = q->size / TOGETHER * TOGETHER;
+    if (unit < groups) {
+        const int64_t first = q->size + unit * TOGETHER;
+        for (int64_t j = first; j < first + TOGETHER; j++) enter_row(q, j);
+        for (int64_t i = 0; i < known; i += TOGETHER) eliminate(q, i, q->L + first * q->apart);
+        return;
+    }
+    const int64_t j = q->size + unit - groups * (1 - TOGETHER); /* rows that are no group are a unit each */
+    enter_row(q, j);
+    eliminate_row(q, j, 0, known);
 }
 
 /* Turn a row of A into one of L, whose entries before `known` are there. */
 static void finish_row(factor_problem *q, int64_t j, int64_t known) {
     float *row = q->L + j * q->apart;
-    for (int64_t i = known; i < j; i++) row[i] = (row[i] - plain_dot(q->L + i * q->apart, row, i)) * q->inverse[i];
+    eliminate_row(q, j, known, j);
     double pivot = row[j];
     const double size = fabs(pivot);
     for (int64_t i = 0; i < j; i++) {
@@ -294,30 +340,104 @@ static void finish_row(factor_problem *q, int64_t j, int64_t known) {
 }
 
 /* Turn the rows of A after the first `size` into rows of L, SOME_COLUMNS at a time. */
-EXPORT int NAME(factor_append)(team *t, factor_problem *q) {
+static void append_rows(team *t, factor_problem *q) {
     const int64_t end = q->size + q->more;
     while (q->size < end) {
         q->more = least(SOME_COLUMNS, end - q->size);
-        team_run(t, enter_some, q, (q->more + TOGETHER - 1) / TOGETHER);
+        team_run(t, enter_some, q, q->more / TOGETHER + q->more % TOGETHER);
         for (int64_t next = q->size; next < q->size + q->more; next += TOGETHER) {
             const int64_t last = least(q->size + q->more, next + TOGETHER);
-            int64_t known = last - next == TOGETHER ? q->size / TOGETHER * TOGETHER : 0;
-            if (known)
+            int64_t known = q->size / TOGETHER * TOGETHER;
+            if (last - next == TOGETHER)
                 for (; known + TOGETHER <= next; known += TOGETHER) eliminate(q, known, q->L + next * q->apart);
             for (int64_t j = next; j < last; j++) finish_row(q, j, known);
         }
         q->size += q->more;
     }
-    return 0;
 }
 
-/* x becomes the solution of A x = b, from b; it has room for LANES_float more. */
-EXPORT int NAME(factor_solve)(const factor_problem *q, float *x) {
-    for (int64_t i = 0; i < q->size; i++) x[i] = (x[i] - plain_dot(q->L + i * q->apart, x, i)) * q->inverse[i];
-    for (int64_t i = 0; i < q->size; i++) x[i] *= q->sign[i];
-    for (int64_t i = q->size; i-- > 0;) {
-        const float *row = q->L + i * q->apart, step = x[i] *= q->inverse[i];
-        for (int64_t k = 0; k < i; k++) x[k] -= step * row[k];
+INLINE int is_in_factor(const factor_problem *q, int64_t j) { return q->place[j] >= 0 && q->held[j] < 0; }
+
+/* Let the factor be that of the columns in `support`: forget all where too many of its rows would stand for nothing. */
+static void change_support(team *t, factor_problem *q, const int8_t *support) {
+    int64_t changed = 0, wanted = 0;
+    for (int64_t j = 0; j < q->count; j++) {
+        changed += !support[j] != !is_in_factor(q, j);
+        wanted += support[j] != 0;
     }
+    if (q->size && q->size + changed > wanted + wanted / 4 + q->unused) {
+        q->size = q->weak = 0;
+        for (int64_t j = 0; j < q->count; j++) q->place[j] = q->held[j] = -1;
+    }
+    int64_t end = q->size;
+    for (int64_t j = 0; j < q->count; j++)
+        if (support[j] && q->place[j] < 0) q->columns[q->place[j] = end++] = j;
+    for (int64_t j = 0; j < q->count; j++)
+        if (!support[j] != !is_in_factor(q, j)) {
+            const int64_t row = q->held[j] >= 0 ? q->held[j] : q->place[j];
+            q->columns[end] = -1 - row;
+            q->held[j] = q->held[j] >= 0 ? -1 : end;
+            end++;
+        }
+    q->more = end - q->size;
+    append_rows(t, q);
+}
+
+/* A block of rows of L, before and at which numbers of x change. */
+typedef struct {
+    const factor_problem *q;
+    float *x;
+    int64_t first, end;
+} factor_block;
+
+/* x_i -= what the numbers before the block account for, over some rows of it. */
+static void subtract_before(const void *job, int64_t unit) {
+    const factor_block *k = job;
+    const int64_t end = least(k->end, k->first + (unit + 1) * SOLVED_ROWS);
+    for (int64_t i = k->first + unit * SOLVED_ROWS; i < end; i++)
+        k->x[i] -= plain_dot(k->q->L + i * k->q->apart, k->x, k->first);
+}
+
+/* x_k -= what the block accounts for, over some numbers before it. */
+static void subtract_after(const void *job, int64_t unit) {
+    const factor_block *k = job;
+    const int64_t from = unit * SOLVED_COLUMNS, end = least(k->first, from + SOLVED_COLUMNS);
+    for (int64_t i = k->first; i < k->end; i++) {
+        const float *row = k->q->L + i * k->q->apart, step = k->x[i];
+        for (int64_t t = from; t < end; t++) k->x[t] -= step * row[t];
+    }
+}
+
+/* Solve L S L' x = b in place, block by block of rows; x has room for LANES_float more. */
+static void solve_factor(team *t, const factor_problem *q, float *x) {
+    for (int64_t first = 0; first < q->size; first += SOME_COLUMNS) {
+        const factor_block k = {q, x, first, least(q->size, first + SOME_COLUMNS)};
+        if (first) team_run(t, subtract_before, &k, (k.end - first + SOLVED_ROWS - 1) / SOLVED_ROWS);
+        for (int64_t i = first; i < k.end; i++) {
+            const float *row = q->L + i * q->apart;
+            for (int64_t j = first; j < i; j++) x[i] -= row[j] * x[j];
+            x[i] *= q->inverse[i];
+        }
+    }
+    for (int64_t i = 0; i < q->size; i++) x[i] *= q->sign[i];
+    for (int64_t first = (q->size - 1) / SOME_COLUMNS * SOME_COLUMNS; first >= 0; first -= SOME_COLUMNS) {
+        const factor_block k = {q, x, first, least(q->size, first + SOME_COLUMNS)};
+        for (int64_t i = k.end; i-- > first;) {
+            const float *row = q->L + i * q->apart, step = x[i] *= q->inverse[i];
+            for (int64_t j = first; j < i; j++) x[j] -= step * row[j];
+        }
+        if (first) team_run(t, subtract_after, &k, (first + SOLVED_COLUMNS - 1) / SOLVED_COLUMNS);
+    }
+}
+
+EXPORT int NAME(factor_solve)(team *t, factor_problem *q, const int8_t *support, const double *b, double *x) {
+    change_support(t, q, support);
+    float *z = calloc((size_t)q->size + LANES_float, sizeof(float));
+    if (!z) return 1;
+    for (int64_t j = 0; j < q->count; j++)
+        if (support[j]) z[q->place[j]] = (float)b[j];
+    if (q->size) solve_factor(t, q, z);
+    for (int64_t j = 0; j < q->count; j++) x[j] = support[j] ? (double)z[q->place[j]] : 0.0;
+    free(z);
     return 0;
 }
