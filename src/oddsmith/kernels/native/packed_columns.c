@@ -78,29 +78,42 @@ static double half_dot(const half *x, const float *u, int64_t n) {
 }
 #endif
 
-/* Columns of n numbers in half precision, in units of the power of 2 above their largest number; and their Euclidean norms. */
+#if HAS_HALF
+INLINE vector_double larger(vector_double a, vector_double b) { return select_double(a > b, a, b); }
+
+/* A column in half precision, in units of the power of 2 above its largest number; returns the unit. */
+static double halve_column(const double *x, int64_t n, half *out, double *norm) {
+    const int64_t whole = n / LANES_double * LANES_double;
+    double rest[LANES_double] = {0}, most = 0.0;
+    half low[LANES_double];
+    int exponent = 0;
+    for (int64_t i = whole; i < n; i++) rest[i - whole] = x[i];
+    const vector_double last = load_double_double(rest);
+    vector_double sum = {0}, top = larger(last, -last);
+    for (int64_t i = 0; i < whole; i += LANES_double) {
+        const vector_double v = load_double_double(x + i);
+        top = larger(top, larger(v, -v));
+    }
+    for (int k = 0; k < LANES_double; k++) most = top[k] > most ? top[k] : most;
+    frexp(most, &exponent);
+    const double down = ldexp(1.0, -exponent);
+    for (int64_t i = 0; i < whole; i += LANES_double) {
+        const vector_double v = load_double_double(x + i) * down;
+        sum += v * v;
+        store_half(out + i, v);
+    }
+    sum += last * down * (last * down);
+    store_half(low, last * down);
+    for (int64_t i = whole; i < n; i++) out[i] = low[i - whole];
+    *norm = ldexp(sqrt(sum_double(sum)), exponent);
+    return ldexp(1.0, exponent);
+}
+#endif
+
+/* Columns in half precision, their units and their Euclidean norms. */
 EXPORT int NAME(halve_columns)(const double *x, int64_t n, int64_t count, half *out, double *units, double *norms) {
 #if HAS_HALF
-    for (int64_t j = 0; j < count; j++, x += n, out += n) {
-        double most = 0.0;
-        int exponent = 0;
-        for (int64_t i = 0; i < n; i++) most = fabs(x[i]) > most ? fabs(x[i]) : most;
-        frexp(most, &exponent);
-        const double down = ldexp(1.0, -exponent);
-        vector_double sum = {0};
-        for (int64_t i = 0; i < n; i += LANES_double) {
-            double some[LANES_double] = {0};
-            half low[LANES_double];
-            const int64_t length = least(LANES_double, n - i);
-            for (int64_t k = 0; k < length; k++) some[k] = x[i + k] * down;
-            const vector_double v = load_double_double(some);
-            sum += v * v;
-            store_half(low, v);
-            for (int64_t k = 0; k < length; k++) out[i + k] = low[k];
-        }
-        units[j] = ldexp(1.0, exponent);
-        norms[j] = sqrt(sum_double(sum)) * units[j];
-    }
+    for (int64_t j = 0; j < count; j++) units[j] = halve_column(x + j * n, n, out + j * n, norms + j);
     return 0;
 #else
     return (void)x, (void)n, (void)count, (void)out, (void)units, (void)norms, 2;
