@@ -103,6 +103,20 @@ def bounds(H: Array | npt.NDArray[np.float32], blocks: Blocks) -> Array:
     return result
 
 
+def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:
+    """Return the gain of a step that misses the conditions of an optimum by ``precision`` times the penalty.
+
+    >>> (
+    ...     typical_gain(0.1, np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0])),
+    ...     typical_gain(0.1, np.ones(1), np.zeros(1)),
+    ... )
+    (0.04000000000000001, 0.0)
+    """
+    known = diagonal > 0.0
+    gains, middle = penalty[known] ** 2 / diagonal[known], np.count_nonzero(known) // 2
+    return precision**2 * float(np.partition(gains, middle)[middle]) if len(gains) else 0.0  # a median, but quicker
+
+
 def descend(
     H: Array | npt.NDArray[np.float32],
     r: Array,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.kernels.coordinate_descent import typical_gain
 from oddsmith.kernels.native import GramStepProblem, addresses, kernels
 from oddsmith.kernels.packed_columns import Single, SupportFactor, team_address
 from oddsmith.numerics import EPS, Array
@@ -74,11 +75,8 @@ class GramStep:
         if native is None:
             return None
         m, n, a, x = len(x), len(a), a.copy(), x.copy()
-        diagonal = self.diagonal
-        known = diagonal > 0.0
-        typical = float(np.median(self.penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0
         theta, g, r, curvature = np.empty(n), np.empty(m), np.empty(n), np.empty(n)
-        fields = addresses(G=self.G, h=self.h, mean=self.mean, diagonal=diagonal, sign=self.sign, s=self.s)
+        fields = addresses(G=self.G, h=self.h, mean=self.mean, diagonal=self.diagonal, sign=self.sign, s=self.s)
         fields |= addresses(offset=self.offset, penalty=self.penalty, ridge=self.ridge, a=a, x=x)
         fields |= addresses(theta=theta, g=g, r=r, curvature=curvature)
         if self.dense is not None:
@@ -96,7 +94,7 @@ class GramStep:
             settled=settled,
             total=float(self.h.sum()),
             drift=drift,
-            gain=rough**2 * typical,
+            gain=typical_gain(rough, self.penalty, self.diagonal),
             precision=precision,
             rounding=8.0 * EPS,
             **fields,

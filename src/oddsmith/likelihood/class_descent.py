@@ -11,9 +11,9 @@ from scipy import sparse
 
 from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
-from oddsmith.kernels.coordinate_descent import Blocks
+from oddsmith.kernels.coordinate_descent import Blocks, typical_gain
 from oddsmith.kernels.two_classes import times_log
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.numerics import Array, log_softmax
 from oddsmith.solvers.proximal_newton import solve_near, steps_along

@@ -448,9 +448,3 @@ def in_any(columns: Iterable[npt.NDArray[np.intp]], M: int) -> npt.NDArray[np.in
     for each in columns:
         there[each] = True
     return np.flatnonzero(there)
-
-
-def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:
-    """Return the gain of a step that misses the conditions of an optimum by ``precision`` times the penalty."""
-    known = diagonal > 0.0
-    return precision**2 * float(np.median(penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from oddsmith.engines.memory import parallel_map
 from oddsmith.kernels.columns import MatrixColumns
-from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
+from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend, typical_gain
 from oddsmith.kernels.native import kernels
 from oddsmith.kernels.packed_columns import PADDING, Packed, Single, SupportFactor, Team, halve
 from oddsmith.likelihood.product_columns import ProductColumns
@@ -137,9 +137,7 @@ class GramModel:
         slope, penalty = slope / self.share, penalty / self.share
         G, x, blocks = self.G[:m, :m], x.copy(), Blocks.single(penalty)
         diagonal = bounds(G, blocks)
-        known = diagonal > 0.0
-        typical = float(np.median(penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0
-        gain = precision**2 * typical
+        gain = typical_gain(precision, penalty, diagonal)
         for _ in range(ROUNDS):
             support = np.flatnonzero(x)
             own, pull = x[support], penalty[support]

@@ -14,7 +14,7 @@ from oddsmith.kernels.packed_columns import STORED, team_address
 from oddsmith.likelihood.gram_model import LowPrecisionColumns
 from oddsmith.numerics import EPS, Array
 
-KEPT = 3  # Residuals whose products with all columns are kept.
+KEPT = 5  # Residuals whose products with all columns are kept.
 Sizes = tuple[float, float]  # The Euclidean norm of a vector, and its largest entry.
 MOST_READ = 0.5  # The share of the entries up to which columns are read one by one, against those of all others.
 

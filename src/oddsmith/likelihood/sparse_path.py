@@ -16,7 +16,7 @@ from oddsmith.kernels.packed_columns import Team
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.sparse_batch import PathBatch, advance_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
-from oddsmith.likelihood.two_class_descent import TwoClassDescent
+from oddsmith.likelihood.two_class_descent import LOOKS, TwoClassDescent
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
@@ -128,7 +128,7 @@ def _with_team(stated: SparseProblem, scales: Array, before: float, tol: float) 
     """Solve a path from one end to the other, with all threads at each scale."""
     descent, team = stated.column_descent(), Team()
     assert isinstance(descent, TwoClassDescent)
-    descent.team, points = team, []
+    descent.team, descent.looks, points = team, LOOKS, []  # each scale looks at all columns
 
     def solve() -> None:
         try:

@@ -304,9 +304,12 @@ class SparseProblem:
             b = b - b.mean()
         some = np.column_stack([b, x])
         each, which = np.nonzero(some)
-        places = np.concatenate([[0], point.columns[order] + 1])[which]
-        ends = np.searchsorted(each, np.arange(len(b) + 1))
-        return sparse.csr_array((some[each, which], places, ends), shape=(len(b), self.problem.M + 1))
+        # Assigned one by one: the constructor looks at every number of each array.
+        found = sparse.csr_array((len(b), self.problem.M + 1))
+        found.indices = np.concatenate([[0], point.columns[order] + 1])[which].astype(np.int32)
+        found.indptr = np.searchsorted(each, np.arange(len(b) + 1)).astype(np.int32)
+        found.data = some[each, which]
+        return found
 
     def column_descent(self) -> ColumnDescent:
         """Return the problem by columns, made once."""

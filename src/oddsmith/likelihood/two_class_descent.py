@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import available_cores
+from oddsmith.kernels.coordinate_descent import typical_gain
 from oddsmith.kernels.gram_step import GramStep, GramStepResult, ScaledColumns
 from oddsmith.kernels.packed_columns import SupportFactor, Team
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
