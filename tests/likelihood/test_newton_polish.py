@@ -16,6 +16,7 @@ from oddsmith.likelihood.newton_polish import SupportSystem, newton_steps, polis
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.solvers import policy
+from oddsmith.solvers.proximal_newton import ROUNDING
 
 SCALE, COLUMNS, ROWS = 0.4, 60, 150
 
@@ -87,6 +88,20 @@ def test_columns_that_are_missing_are_found() -> None:
     assert largest not in part.columns
     found = polished(descent, start, penalty)
     assert missed(descent, found, penalty) <= 1e-9 and found.weights_of(np.array([largest]))[0] != 0.0
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_gap_of_a_polished_point_has_the_rounding_of_its_objective(K: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is bounded by that of the point before, less the fall of the objective: a difference that may vanish."""
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_hessian=60 if K == 2 else 182))
+    X, t = table("dense")
+    t = np.where(X[:, 7] > 1.0, K - 1, t)
+    stated = SparseProblem.of(LogisticRegression(LaplacePrior(1.0))._problem(X, t, None, None, {}, reset=True)[1])
+    stated.accurate = False
+    stated.start_columns(stated.null_point().w)
+    point = stated.step_columns(SCALE, tol=1e-4, max_iter=50, before=0.02)
+    found = stated._polished(stated.column_descent(), replace(point, gap=0.0), SCALE)
+    assert found.value < point.value and ROUNDING * found.value <= found.gap <= 1e-12 * found.value
 
 
 def test_the_best_intercept_balances_residuals() -> None:

@@ -35,7 +35,8 @@ def polished(descent: TwoClassDescent, at: ColumnPoint, penalty: Array) -> Colum
     """Return a point near the optimum with weights of about nine digits, and the gap there."""
     for _ in range(ROUNDS):
         new, residuals = newton_steps(descent, at, penalty)
-        kept = max(at.gap + (new.value - at.value), 0.0)  # the dual point of ``at`` is one for all weights
+        # The dual point of ``at`` is one for all weights; the difference of two objectives has their rounding.
+        kept = max(at.gap + (new.value - at.value), 0.0) + ROUNDING * abs(new.value)
         new = descent.with_gap(new, residuals, penalty)  # 4
         new.gap, at = min(new.gap, kept), new
         missing = np.setdiff1d(np.flatnonzero(new.sizes > penalty * (1.0 + DIGITS)), descent.chosen)

@@ -296,7 +296,8 @@ class SparseProblem:
         W = self.user_weights(self._expanded(found.e.w, columns))
         w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
         new = descent.judged(w, np.asarray(b), penalty)
-        new.gap, new.steps = min(new.gap, point.gap - point.value + new.value), point.steps
+        kept = max(point.gap - point.value + new.value, 0.0) + ROUNDING * abs(new.value)
+        new.gap, new.steps = min(new.gap, kept), point.steps
         return new if new.value <= point.value * (1.0 + ROUNDING) else point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
