@@ -10,7 +10,6 @@ import typer
 from oddsmith.cli import options
 from oddsmith.cli import output as terminal
 from oddsmith.cli.command import command
-from oddsmith.errors import OddsmithWarning
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.regularization_path import RegularizationPath
@@ -101,6 +100,8 @@ def _choices(found: RegularizationPath) -> dict[str, list[Any]]:
 
 
 def _warn_of_the_end(found: RegularizationPath, choices: dict[str, list[Any]]) -> None:
+    from oddsmith.errors import OddsmithWarning
+
     last = [name for name, scale in zip(choices["choice"], choices["scale"], strict=True) if scale == found.scales[-1]]
     if last:
         warnings.warn(
