@@ -53,6 +53,18 @@ def test_path_gives_the_numbers_of_the_library(run: Any) -> None:
         assert file.read(4) == b"\x89PNG"
 
 
+def test_a_choice_at_the_end_of_the_path_is_warned_of(run: Any) -> None:
+    """A column of a large spread has the smallest scales: others come after the end of the path."""
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"large": 1e6 * rng.normal(size=200), "small": rng.normal(size=200)})
+    table["y"] = np.where(2.0 * table["small"] + 1e-6 * table["large"] + rng.logistic(size=200) > 0.0, "b", "a")
+    table.to_csv("rows.csv", index=False)
+    ended = run("path", "rows.csv", "-t", "y", "-n", 8)
+    assert "The last scale is the choice of aic" in " ".join((ended.out + ended.err).split())
+    assert "small" not in ended.out
+    assert "large, small" in run("path", "rows.csv", "-t", "y", "-n", 8, "--basis", "standardize").out
+
+
 def test_path_refuses_other_priors(run: Any) -> None:
     ended = run("path", "iris", "-t", "species", "--prior", "1.0")
     assert ended.code == 1

@@ -101,11 +101,13 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def assert_one_path(layout: Callable[..., Any], table: pandas.DataFrame, folder: Path, n: int, prior: Any) -> None:
+def assert_one_path(
+    layout: Callable[..., Any], table: pandas.DataFrame, folder: Path, n: int, prior: Any, tol: float = 1e-7
+) -> None:
     """The gap allows for weights that differ by its square root: last steps take them to where they are equal."""
     given, X = layout(table, folder), table.drop(columns=["y", "s"])
-    expected = regularization_path(X, table["y"], n=n, prior=prior, sample_weight=table["s"])
-    found = regularization_path(given, "y", scales=expected.scales, prior=prior, sample_weight="s")
+    expected = regularization_path(X, table["y"], n=n, prior=prior, sample_weight=table["s"], tol=tol)
+    found = regularization_path(given, "y", scales=expected.scales, prior=prior, sample_weight="s", tol=tol)
     np.testing.assert_array_equal(found.weights == 0.0, expected.weights == 0.0)
     for one, other in zip(found.weights[1:], expected.weights[1:], strict=True):
         np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-8 * np.abs(other).max())
@@ -142,6 +144,21 @@ def test_paths_over_many_columns_are_those_of_rows_in_memory(
     """By columns in memory, by working sets elsewhere."""
     set_policy(monkeypatch, sparse_hessian=60 if K == 2 else 240)  # of 61 and 244 weights
     assert_one_path(layout, correlated(200, 60, K, 6), tmp_path, 4, LaplacePrior(1.0, **KINDS[prior]))
+
+
+@pytest.mark.parametrize("prior", ["lasso", "elastic net"])
+@pytest.mark.parametrize("large", ["support", "table", "table beyond the polish"])
+@pytest.mark.parametrize("layout", [files, dask])
+def test_paths_over_large_supports_and_tables_are_those_of_rows_in_memory(
+    layout: Callable[..., Any], large: str, prior: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two classes: any support and up to 10⁷ numbers at the default tolerance, any table at ``tol=1e-8``."""
+    set_policy(monkeypatch, sparse_hessian=20 if large == "support" else 60)
+    limits = {"dual_always": 0.0} if large != "support" else {}
+    limits |= {"sparse_polish": 0.0} if large == "table beyond the polish" else {}
+    set_policy(monkeypatch, **limits)
+    tol = 1e-8 if large == "table beyond the polish" else 1e-7
+    assert_one_path(layout, correlated(200, 60, 2, 6), tmp_path, 4, LaplacePrior(1.0, **KINDS[prior]), tol)
 
 
 @pytest.mark.parametrize("K", [2, 3])

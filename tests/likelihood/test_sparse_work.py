@@ -21,11 +21,15 @@ def test_every_path_is_known() -> None:
 
 def assert_same_work(name: str) -> None:
     """Hold the work of a path against what was written down."""
-    found, expected = work(name), EXPECTED[name]
-    columns = [part["work"].pop("columns in steps", 0) for part in (found, {**expected, "work": {**expected["work"]}})]
+    found, expected = work(name), {**EXPECTED[name], "work": {**EXPECTED[name]["work"]}}
+    columns = [part["work"].pop("columns in steps", 0) for part in (found, expected)]
     assert abs(columns[0] - columns[1]) <= 2  # of two columns that are alike either may come first
-    assert found["work"] == {kind: n for kind, n in expected["work"].items() if kind != "columns in steps"}
-    assert found["passes"] == expected["passes"] and found["not zero"][1:] == expected["not zero"][1:]
+    # Rounding decides whether a gap of a few roundings is corrected once more: the instruction set does.
+    last = [part["work"].pop("passes for CurvatureProduct", 0) for part in (found, expected)]
+    assert abs(last[0] - last[1]) <= 2
+    assert found["work"] == expected["work"]
+    assert found["passes"] - last[0] == expected["passes"] - last[1]
+    assert found["not zero"][1:] == expected["not zero"][1:]
     np.testing.assert_allclose(found["scales"], expected["scales"], rtol=1e-5)
     np.testing.assert_allclose(found["objective"], expected["objective"], rtol=1e-6)
     factor = 2.5 if "three classes" in name else 1.25

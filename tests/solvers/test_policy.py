@@ -32,6 +32,7 @@ from oddsmith.likelihood.fold_batch import FoldBatch, FoldGroup, FoldRows, neigh
 from oddsmith.likelihood.fused_lbfgs import preconditioners, slice_count
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_batch import advance_together, first_places
+from oddsmith.likelihood.sparse_path import has_digits
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.likelihood.table_sums import in_few_slices
 from oddsmith.numerics import factor_spd
@@ -493,6 +494,8 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "sparse_accuracy": (dual.is_accurate, {0.98e-18: True, 1.1e-18: False}),
     "sparse_curvature_change": (dual.is_near, {0.69: True, 0.71: False}),
     "dual_always": (dual.corrects, {1000: True, 1001: False}),
+    "sparse_polish": (lambda n: has_digits(n, 1e-7, quick=True), {1e7: True, 1.01e7: False}),
+    "sparse_digits": (lambda tol: has_digits(1e12, tol, quick=True), {1e-8: True, 1.1e-8: False}),
     "dual_corrections": (lambda n: dual.corrections(int(n)), {9: (4, True)}),
     "dual_weights": (lambda n: dual.corrections(int(n))[1], {600: True, 601: False}),
     "dual_products": (lambda n: dual.corrections(int(n), formed=False), {700: (804, False)}),

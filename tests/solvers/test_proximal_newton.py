@@ -238,6 +238,21 @@ def test_a_moved_gap_is_near_what_is_left(share: float, away: float) -> None:
     assert model_fall(H, e, penalty, model_minimum(H, e, penalty)) == pytest.approx(truth, rel=0.05, abs=1e-12)
 
 
+def test_the_minimum_of_a_model_meets_each_condition_relative_to_its_penalty() -> None:
+    """Columns of other sizes have other penalties: a gap shrinks residuals by what the least of them is missed by."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        A, strength = rng.normal(size=(30, 1)) + rng.normal(size=(30, 12)), 10.0 ** rng.uniform(-2.0, 4.0, 12)
+        H, blocks, slope = A.T @ A, Blocks.single(strength), 10.0 * rng.normal(size=12)
+        near = minimise_model(H, slope, np.zeros(12), blocks, tol=0.0, rounds=300)
+        near[near != 0.0] += 1e-10 * rng.normal(size=np.count_nonzero(near))
+        e = at(near, 1.0, slope + H @ near)
+        x = model_minimum(H, e, SparsePenalty(blocks, np.zeros(12), 0.0))
+        r = e.gradient + H @ (x - near)
+        missed = np.where(x != 0.0, np.abs(r + strength * np.sign(x)), np.abs(r) - strength)
+        assert (missed <= ROUNDING * (strength + np.abs(slope) + np.abs(H) @ np.abs(x))).all()
+
+
 @pytest.mark.parametrize(("gaps", "steps"), [([1.0, 0.5], 2), ([1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5], 5), ([3.9], 1)])
 def test_a_descent_ends_at_a_gap_near_what_is_left_or_that_falls_no_more(gaps: list[float], steps: int) -> None:
     """The gap falls by less than 0.3; four steps are enough; it is within 4 times of what is left."""

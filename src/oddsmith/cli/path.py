@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,11 +72,12 @@ def path(
         update(f"fitting {n} scales to {table.num_rows:,} rows")
         with opened.locating(rows):
             found = regularization_path(table, target, n=n, prior=model.prior, cv=cv, model=model, seed=seed, **given)
+        choices = _choices(found)
+        _warn_of_the_end(found, choices)
     if output is not None:
         _write(found, output)
     if plot is not None:
         _draw(found, plot)
-    choices = _choices(found)
     if as_json:
         terminal.print_json({"choices": choices, "path": found.to_dict(), "warnings": texts})
         return
@@ -95,6 +97,19 @@ def _choices(found: RegularizationPath) -> dict[str, list[Any]]:
         "n_selected": [int(found.n_selected[found.index(name)]) for name in names],
         "columns": [found.selected(name) for name in names],
     }
+
+
+def _warn_of_the_end(found: RegularizationPath, choices: dict[str, list[Any]]) -> None:
+    from oddsmith.errors import OddsmithWarning
+
+    last = [name for name, scale in zip(choices["choice"], choices["scale"], strict=True) if scale == found.scales[-1]]
+    if last:
+        warnings.warn(
+            f"The last scale is the choice of {', '.join(last)}: a larger one may be better. Use --basis standardize "
+            "if the columns have different spreads, or fit with --prior laplace:cv, which tries larger scales too.",
+            OddsmithWarning,
+            stacklevel=2,
+        )
 
 
 def _listed(names: list[str], most: int = 6) -> str:

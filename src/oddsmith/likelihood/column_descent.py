@@ -264,9 +264,15 @@ class ColumnDescent(ABC):
         """Return the point of weights near the last optimum, with its gap."""
         at = self._placed(w, b)
         self.choose(np.union1d(self.chosen, at.columns))
+        at = replace(at, columns=self.chosen, x=at.weights_of(self.chosen))
+        at.value = at.loss + self.penalty(at.x, penalty)
+        return self.with_gap(at, at.theta, penalty)
+
+    def with_gap(self, at: ColumnPoint, residuals: Array, penalty: Array) -> ColumnPoint:
+        """Return a point over the working set with the dual point of its residuals, and its gap."""
         assert self.columns is not None
-        at = replace(at, columns=self.chosen, x=at.weights_of(self.chosen), theta=self.feasible(at.theta))
-        at.value, at.products = at.loss + self.penalty(at.x, penalty), self.columns.dots(at.theta)
+        at = replace(at, theta=self.feasible(residuals))
+        at.products = self.columns.dots(at.theta)
         sizes, ridge = self.sizes(at.products), self.ridge[self.chosen]
         at.gap = self.gap(at, at.products, sizes, penalty[self.chosen], ridge)
         self._tightened(at, penalty)

@@ -65,9 +65,7 @@ def solve_path(
     ``guide`` is that of the path of a problem over nearly the same rows. With ``tight`` each gap is near the truth, not
     only within the tolerance.
     """
-    stated = replace(SparseProblem.of(problem), tight=tight)
-    numbers = stated.objective.n_rows * float(stated.objective.size)
-    stated.accurate = tight and numbers <= policy.POLICY.dual_always
+    stated = _stated(problem, tol, tight)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
     if scales is None:
@@ -89,6 +87,27 @@ def solve_path(
         weights.append(sparse.csr_array(stated.user_weights(point.e.w)))
         found.append((point.e.log_likelihood, point.value, point.gap))
     return replace(_path(stated, scales, weights, found), guide=batch)
+
+
+def _stated(problem: Problem, tol: float, tight: bool) -> SparseProblem:
+    """State a path, and whether its weights have nine digits and its gaps are near the truth.
+
+    They are for tables of some size, and for larger ones where the tolerance asks for it.
+    """
+    stated = SparseProblem.of(problem)
+    numbers = stated.objective.n_rows * float(stated.objective.size)
+    quick = problem.K == 2 and not stated.is_small and stated.by_columns
+    return replace(stated, tight=tight, accurate=tight and has_digits(numbers, tol, quick=quick))
+
+
+def has_digits(numbers: float, tol: float, *, quick: bool) -> bool:
+    """Return whether the weights of a path over so many numbers have nine digits; ``quick`` are columns of two classes.
+
+    >>> [has_digits(2e6, 1e-7, quick=quick) for quick in (True, False)], has_digits(1e12, 1e-8, quick=False)
+    ([True, False], True)
+    """
+    settings = policy.POLICY
+    return tol <= settings.sparse_digits or numbers <= (settings.sparse_polish if quick else settings.dual_always)
 
 
 def _path(

@@ -25,6 +25,7 @@ from oddsmith.likelihood.column_choice import TakeColumns
 from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
+from oddsmith.likelihood.newton_polish import polished
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.two_class_descent import TwoClassDescent
@@ -279,9 +280,11 @@ class SparseProblem:
     def _polished(self, descent: ColumnDescent, point: ColumnPoint, scale: float) -> ColumnPoint:
         """Return a point whose weights have nine digits: Newton steps over the columns that are not zero, or nearly so.
 
-        The point itself where these have too many weights for a Hessian, or the objective does not fall.
+        The point itself where the objective does not fall, or several classes have too many weights for a Hessian.
         """
         penalty = descent.strength / scale
+        if isinstance(descent, TwoClassDescent):
+            return polished(descent, point, penalty)
         nearly = np.flatnonzero(point.sizes > NEARLY * penalty)
         columns = np.union1d(point.columns[descent.norms(point.x) > 0.0], nearly)
         if self.objective.shape[0] * (len(columns) + 1) > policy.POLICY.sparse_hessian or not len(columns):
@@ -293,7 +296,8 @@ class SparseProblem:
         W = self.user_weights(self._expanded(found.e.w, columns))
         w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
         new = descent.judged(w, np.asarray(b), penalty)
-        new.gap, new.steps = min(new.gap, point.gap - point.value + new.value), point.steps
+        kept = max(point.gap - point.value + new.value, 0.0) + ROUNDING * abs(new.value)
+        new.gap, new.steps = min(new.gap, kept), point.steps
         return new if new.value <= point.value * (1.0 + ROUNDING) else point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
@@ -318,7 +322,7 @@ class SparseProblem:
             objective, M = self.objective, self.problem.M
             kind: type[ColumnDescent] = TwoClassDescent if self.problem.K == 2 else ClassDescent
             how: dict[str, Any] = {"intercept": self.problem.intercept, "threads": objective.threads}
-            how["tight"] = self.tight
+            how["tight"] = self.tight and not (self.accurate and self.problem.K == 2)  # `polished` does it
             how["grouped"] = self.problem.K > 2 and self.problem.laplace.groups == "class"
             ridge = self.unit.ridge.reshape(objective.shape)[0, 1:] * self.coordinates.scale**2
             self.descent = kind.of(objective.memory_source, self.problem.laplace.strengths(M), ridge, **how)

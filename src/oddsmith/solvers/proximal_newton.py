@@ -385,9 +385,14 @@ def is_accurate(H: Array, x: Array, target: Array, penalty: SparsePenalty, value
 
 
 def model_minimum(H: Array, e: ObjectiveValue, penalty: SparsePenalty) -> Array:
-    """Return the minimum of the model at ``e`` as exactly as rounding allows."""
+    """Return the minimum of the model at ``e`` as exactly as rounding allows.
+
+    Its conditions are missed by a rounding of the least penalty at most, since a gap shrinks all residuals by as much
+    as the condition that is missed most, relative to its penalty.
+    """
     blocks, x, r, last = penalty.blocks, e.w, e.gradient, np.inf
-    enough = ROUNDING * float(blocks.strength.max(initial=0.0))
+    penalised = blocks.strength[blocks.strength > 0.0]
+    enough = ROUNDING * float(penalised.min()) if len(penalised) else 0.0
     for _ in range(policy.POLICY.sparse_refinements):
         x = minimise_model(H, r, x, blocks, tol=enough, rounds=3)
         r = e.gradient + H @ (x - e.w)
