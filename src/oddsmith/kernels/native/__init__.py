@@ -57,6 +57,12 @@ class NewtonProblem(ctypes.Structure):
     )
 
 
+class TeamState(ctypes.Structure):
+    """``team`` of team.h."""
+
+    _fields_ = (*((name, _I) for name in ("turn", "left", "turns", "helpers")), ("work", _P), ("job", _P))
+
+
 class LbfgsProblem(ctypes.Structure):
     """``lbfgs_problem`` of lbfgs.c."""
 
@@ -67,10 +73,11 @@ class LbfgsProblem(ctypes.Structure):
         *((name, _P) for name in ("w", "trace", "distances")),
         *((name, _I) for name in ("memory", "steps", "few", "relative")),
         *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
-        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
+        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value")),
         *((name, _P if name == "parts" else _I) for name in ("parts", "failed", "hessians", "keeps")),
         *((name, _D if name == "cost" else _P) for name in ("cost", "H")),
-        *((name, _P if name == "second" else _I) for name in ("turns", "task", "second")),
+        *((name, _P if name == "second" else _I) for name in ("task", "second")),
+        ("team", TeamState),
     )
 
 
@@ -238,12 +245,6 @@ class FactorProblem(ctypes.Structure):
     )
 
 
-class TeamState(ctypes.Structure):
-    """``team`` of team.h."""
-
-    _fields_ = (*((name, _I) for name in ("turn", "left", "turns", "helpers")), ("work", _P), ("job", _P))
-
-
 class PackedProblem(ctypes.Structure):
     """``packed_problem`` of packed_columns.c."""
 
@@ -285,7 +286,6 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "models": (ctypes.POINTER(DenseProblem), _P, ctypes.POINTER(ModelHessiansProblem)),
     "newton": (ctypes.POINTER(NewtonProblem),),
     "lbfgs": (ctypes.POINTER(LbfgsProblem),),
-    "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "border": (_I, _I, _P, _P, _P, _P, _P, _P, _I, _P),
