@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -365,9 +366,8 @@ def available() -> list[str]:
     >>> available()[0]
     'reference'
     """
-    if not PATH.exists():
-        return [REFERENCE]
-    found = ctypes.CDLL(str(PATH)).oddsmith_levels()
+    library = _library(PATH)
+    found = 0 if library is None else library.oddsmith_levels()
     return [REFERENCE, *(level for bit, level in enumerate(LEVELS) if found >> bit & 1)]
 
 
@@ -387,6 +387,29 @@ def using(level: str) -> Iterator[Kernels | None]:
         _State.kernels = before
 
 
+@cache
+def _library(path: Path) -> ctypes.CDLL | None:
+    """Return the library, None where there is none; raise ImportError where the sources beside it are others.
+
+    A wheel has no sources. In a source tree they are read only if one is newer than the library.
+    """
+    if not path.exists():
+        return None
+    library, made = ctypes.CDLL(str(path)), path.stat().st_mtime_ns
+    with os.scandir(path.parent) as files:
+        newer = any(file.name.endswith((".c", ".h")) and file.stat().st_mtime_ns > made for file in files)
+    if newer:
+        from oddsmith.kernels.native.sources import sources_signature
+
+        text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "oddsmith_sources")))
+        if not text.startswith(sources_signature(path.parent).encode()):
+            raise ImportError(
+                f"The compiled kernels ({path.name}) are older than their sources in C, and would give wrong numbers. "
+                "Run `make kernels`. ODDSMITH_KERNELS=reference uses NumPy instead, which is slower."
+            )
+    return library
+
+
 def _load(level: str) -> Kernels | None:
     if level == REFERENCE:
         return None
@@ -402,7 +425,9 @@ def _load(level: str) -> Kernels | None:
             stacklevel=2,
         )
         return None
-    return Kernels(ctypes.CDLL(str(PATH)), level or levels[-1])
+    library = _library(PATH)
+    assert library is not None
+    return Kernels(library, level or levels[-1])
 
 
 def address(array: npt.NDArray[Any] | None) -> int | None:
