@@ -86,9 +86,8 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any], get: Any = np.a
 def test_answers_for_files_and_dask_are_those_in_memory(model: Any, K: int, tmp_path: Path) -> None:
     model, table, inside = fitted(model, K)
     expected = answers(model, inside)
-    folder = lay_out_files(table, 13, tmp_path)
-    assert_same(answers(model, folder), expected)
-    assert_same(answers(model, oddsmith.scan(folder, piece_rows=7)), expected)
+    folder = lay_out_files(table, 50, tmp_path)
+    assert_same(answers(model, oddsmith.scan(folder, piece_rows=17)), expected)
     csv.write_csv(table, tmp_path / "table.csv")
     assert_same(answers(model, tmp_path / "table.csv"), expected)
     frame = answers(model, lay_out_dask(table, 50))

@@ -20,7 +20,7 @@ from oddsmith.solvers.certificate import InverseBound, certify, decrement_bound
 from oddsmith.solvers.newton import unchecked_newton_step
 from oddsmith.testing.solvers import constructed_problems
 
-PROBLEMS = 200
+PROBLEMS = 100
 LOOSE = [
     {"tol": 1e-2},
     {"solver": "newton", "max_iter": 2},
@@ -200,7 +200,7 @@ def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch)
             assert true <= Decimal(model.certificate_.gap)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_gap_holds_when_the_fit_starts_on_a_sample(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     set_policy(monkeypatch, large_elements=1000)
     problem = draw(seed, rows=3000, prior=bool(seed % 2))
