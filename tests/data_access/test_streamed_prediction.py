@@ -364,13 +364,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     peaks = []
-    for count in (4, 24):
+    for count in (4, 14):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, tmp_path, str(count)], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout))
-    # Twenty parts more are 64 MB of rows and 24 MB of predictions.
+    # Ten parts more are 32 MB of rows and 12 MB of predictions.
     assert peaks[1] < peaks[0] + 20, peaks
 
 

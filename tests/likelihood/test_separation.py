@@ -256,10 +256,10 @@ def integer_design(seed: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     return more, t, K, D
 
 
-def test_four_hundred_designs_equal_the_enumeration_of_their_cones() -> None:
+def test_random_designs_equal_the_enumeration_of_their_cones() -> None:
     """Separated if the cone of ordering directions has a ray; completely, if the sum of its rays orders every row."""
     kinds: dict[tuple[str, int], int] = {}
-    for seed in range(400):
+    for seed in range(200):
         X, t, K, D = integer_design(seed)
         A = margin_rows(X[:, :D], t, K)
         rays = extreme_rays(A)
