@@ -51,7 +51,7 @@ class ClassTensors(Protocol):
         """Return the same objective in float64 (2), in half precision with weights in two parts (1), or in one (0)."""
 
     def subsample(self, rows: int, seed: int) -> ClassTensors:
-        """Return the objective over about so many rows, scaled up to all."""
+        """Return the objective over about ``rows`` rows, scaled up to all."""
 
     def evaluate(self, w: Any, order: int = 1) -> ObjectiveValue:
         """Return value and gradient."""
