@@ -27,8 +27,11 @@ ON_THE_WHOLE = {"PerceptronClassifier", "RecalibratedClassifier"}
 """Models whose fit is no fold."""
 STREAMING = [model for model in all_models() if type(model).__name__ not in ON_THE_WHOLE]
 CASES = [
-    pytest.param(model, 3 if get_tags(model).classifier_tags.multi_class else 2, id=type(model).__name__)
+    pytest.param(
+        model, 3 if get_tags(model).classifier_tags.multi_class else 2, rows, id=f"{type(model).__name__}-{rows}"
+    )
     for model in STREAMING
+    for rows in ((7,) if hasattr(model, "model") else (1, 7, 1200))  # models of models fit in the same way, many times
 ]
 
 
@@ -48,8 +51,7 @@ def batches(session: Any) -> Iterator[Any]:
     session.conf.unset(setting)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 1200])
-@pytest.mark.parametrize(("model", "K"), CASES)
+@pytest.mark.parametrize(("model", "K", "rows"), CASES)
 def test_a_model_of_a_spark_frame_is_that_of_the_table_in_memory(model: Any, K: int, rows: int, batches: Any) -> None:
     n = {1: 40, 7: 90}.get(rows, 1200)
     data = table(n, K).drop(columns=["site", "weight"] if rows == 7 else ["weight"])
