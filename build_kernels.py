@@ -261,8 +261,9 @@ def link_command(compiler: Compiler, objects: Iterable[Path], library: Path) -> 
 
 
 def signature(root: Path) -> str:
-    """Return what the library carries as the text ``oddsmith_sources``: a hash of all sources, and one of the flags."""
-    return f"{_SOURCES['sources_signature'](root / NATIVE)}:{digest(FLAGS, LEVELS)}"
+    """Return the text ``oddsmith_sources`` of the library: a hash of all sources, one of the flags, and their size."""
+    size = sum(path.stat().st_size for path in (root / NATIVE).glob("*.[ch]"))
+    return f"{_SOURCES['sources_signature'](root / NATIVE)}:{digest(FLAGS, LEVELS)}:{size}"
 
 
 def is_current(library: Path, root: Path) -> bool:

@@ -391,21 +391,24 @@ def using(level: str) -> Iterator[Kernels | None]:
 def _library(path: Path) -> ctypes.CDLL | None:
     """Return the library, None where there is none; raise ImportError where the sources beside it are others.
 
-    A wheel has no sources. In a source tree they are read only if one is newer than the library.
+    A wheel has no sources. In a source tree they are read only if one is newer than the library, or their size differs.
     """
     if not path.exists():
         return None
     library, made = ctypes.CDLL(str(path)), path.stat().st_mtime_ns
     with os.scandir(path.parent) as files:
-        newer = any(file.name.endswith((".c", ".h")) and file.stat().st_mtime_ns > made for file in files)
-    if newer:
+        sources = [file.stat() for file in files if file.name.endswith((".c", ".h"))]
+    if not sources:
+        return library
+    text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "oddsmith_sources")))
+    size = sum(source.st_size for source in sources)
+    if any(source.st_mtime_ns > made for source in sources) or not text.endswith(f":{size}".encode()):
         from oddsmith.kernels.native.sources import sources_signature
 
-        text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "oddsmith_sources")))
         if not text.startswith(sources_signature(path.parent).encode()):
             raise ImportError(
-                f"The compiled kernels ({path.name}) are older than their sources in C, and would give wrong numbers. "
-                "Run `make kernels`. ODDSMITH_KERNELS=reference uses NumPy instead, which is slower."
+                f"The kernels in {path.name} were compiled from other sources than those beside it, and could give "
+                "wrong numbers. Run `make kernels`. ODDSMITH_KERNELS=reference uses NumPy instead, which is slower."
             )
     return library
 

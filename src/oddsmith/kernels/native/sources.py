@@ -18,6 +18,6 @@ def digest(*parts: object) -> str:
 
 
 def sources_signature(folder: Path) -> str:
-    """Return the beginning of the text ``oddsmith_sources`` in a library of these sources; flags follow it."""
+    """Return the beginning of the text ``oddsmith_sources`` in a library of these sources; flags and size follow."""
     files = sorted(folder.glob("*.[ch]"))
     return SIGNATURE + digest(*((path.name, path.read_bytes().replace(b"\r\n", b"\n")) for path in files))
