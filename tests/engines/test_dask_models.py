@@ -41,7 +41,7 @@ def named(value: Any) -> str:
     ids=named,
 )
 def test_a_model_of_a_dask_frame_is_that_of_the_frame_in_memory(model: Any, K: int, rows: int | None) -> None:
-    data = table(40 if rows == 1 else 90 if rows == 7 else 1200, K)
+    data = table(40 if rows == 1 else 60 if rows == 7 else 1200, K)
     X = data.drop(columns="kind") if rows != 7 else data.drop(columns=["kind", "site"])
     expected = clone(model).fit(X, data["kind"])
     lazy = lay_out_dask(X.assign(kind=data["kind"]), rows or len(data))

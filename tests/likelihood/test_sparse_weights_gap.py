@@ -24,7 +24,7 @@ def fit(problem, **options):
 
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
 def test_gap_is_true_and_support_is_that_of_the_optimum(kind):
-    for number in range(kind, PROBLEMS, len(KINDS)):
+    for number in range(kind, PROBLEMS, 2 * len(KINDS)):
         problem = random_problem(number)
         model, judged = fit(problem), problem.judged()
         W = np.vstack([model.intercept_, model.coef_.T])
@@ -77,7 +77,7 @@ def test_gaps_of_a_path_are_near_the_truth(way, prior):
 
 @pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-4}, {"max_iter": 1}, {"max_iter": 2}], ids=str)
 def test_gap_is_true_where_a_fit_stops_early(options):
-    for number in range(0, PROBLEMS, 11):
+    for number in range(0, PROBLEMS, 23):
         problem = random_problem(number)
         model, judged = fit(problem, **options), problem.judged()
         W = np.vstack([model.intercept_, model.coef_.T])
