@@ -12,10 +12,10 @@ install. As a script, ``python build_kernels.py``, it compiles what changed; tha
 """
 
 import ctypes
-import hashlib
 import importlib.util
 import os
 import platform
+import runpy
 import shlex
 import shutil
 import struct
@@ -87,8 +87,11 @@ __declspec(dllexport)
 __attribute__((visibility("default")))
 #endif
 extern const char oddsmith_sources[];
-const char oddsmith_sources[] = "oddsmith-sources:{}";
+const char oddsmith_sources[] = "{}";
 """
+
+_SOURCES = runpy.run_path(str(Path(__file__).parent / NATIVE / "sources.py"))
+digest = _SOURCES["digest"]
 
 
 class BuildError(Exception):
@@ -257,20 +260,15 @@ def link_command(compiler: Compiler, objects: Iterable[Path], library: Path) -> 
 # --- the library ------------------------------------------------------------------------------------------------------
 
 
-def digest(*parts: object) -> str:
-    """Return a hash of what things say."""
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
-
-
-def sources_key(root: Path) -> str:
-    """Return a hash of all sources and flags; the library carries it as the text ``oddsmith_sources``."""
-    files = sorted((root / NATIVE).glob("*.[ch]"))
-    return digest(FLAGS, LEVELS, *((path.name, path.read_bytes().replace(b"\r\n", b"\n")) for path in files))
+def signature(root: Path) -> str:
+    """Return the text ``oddsmith_sources`` of the library: a hash of all sources, one of the flags, and their size."""
+    size = sum(path.stat().st_size for path in (root / NATIVE).glob("*.[ch]"))
+    return f"{_SOURCES['sources_signature'](root / NATIVE)}:{digest(FLAGS, LEVELS)}:{size}"
 
 
 def is_current(library: Path, root: Path) -> bool:
     """Whether a library is there and was compiled from the sources as they are."""
-    return library.is_file() and f"oddsmith-sources:{sources_key(root)}".encode() in library.read_bytes()
+    return library.is_file() and signature(root).encode() in library.read_bytes()
 
 
 def compile_object(compiler: Compiler, source: Path, flags: tuple[str, ...], output: Path) -> str:
@@ -291,9 +289,9 @@ def build_library(compiler: Compiler, root: Path) -> Path:
     """Compile what changed, several files at a time, and link; return the library, in ``build/kernels``."""
     folder = root / "build" / "kernels" / f"{compiler.wheel_platform}-{compiler.key[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
-    signature = folder / "signature.c"
-    signature.write_text(SIGNATURE.format(sources_key(root)), encoding="ascii")
-    jobs: list[tuple[Path, tuple[str, ...], Path]] = [(signature, (), folder / "signature.o")]
+    named = folder / "signature.c"
+    named.write_text(SIGNATURE.format(signature(root)), encoding="ascii")
+    jobs: list[tuple[Path, tuple[str, ...], Path]] = [(named, (), folder / "signature.o")]
     for source in sorted((root / NATIVE).glob("*.c")):
         if source.name == "levels.c":
             jobs.append((source, (), folder / "levels.o"))
@@ -315,10 +313,13 @@ def build_library(compiler: Compiler, root: Path) -> Path:
 def install_library(library: Path, root: Path) -> Path:
     """Copy the library into the source tree.
 
-    The old file is replaced, not overwritten: a process that has it loaded keeps it.
+    The old file is replaced, not overwritten: a process that has it loaded keeps it. One that is up to date becomes
+    newer than its sources, which tells the package so without reading them.
     """
     place = root / NATIVE / library.name
-    if not place.is_file() or place.read_bytes() != library.read_bytes():
+    if place.is_file() and place.read_bytes() == library.read_bytes():
+        os.utime(place)
+    else:
         fresh = place.with_name(f"new{place.name}")
         shutil.copyfile(library, fresh)
         fresh.replace(place)

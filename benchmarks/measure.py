@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,26 @@ def measure(peer: Peer, key: str, facts: Facts, limits: Limits) -> dict[str, Any
     if reason:
         return {**run, "status": "skipped", "reason": reason}
     return run | _supervised(peer, key, limits)
+
+
+def printed_records(module: str, arguments: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
+    """Run a module of the benchmarks in a process of its own, and yield the records that it prints in this time.
+
+    A last record says what went wrong, if anything did.
+    """
+    command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=store.HERE.parent, timeout=seconds, check=False
+        )
+        text, problem = done.stdout, (done.stderr.strip().splitlines() or ["was killed"])[-1] if done.returncode else ""
+    except subprocess.TimeoutExpired as late:
+        text, problem = (late.stdout or b"").decode(), f"stopped after {seconds:g} s"
+    for line in text.splitlines():
+        if line.startswith("{"):
+            yield json.loads(line)
+    if problem:
+        yield {"problem": problem[:200]}
 
 
 def _refusal(peer: Peer, facts: Facts) -> str | None:

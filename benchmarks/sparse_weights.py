@@ -22,8 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -40,6 +38,7 @@ from scipy.special import expit, logsumexp, softmax, xlogy
 from . import machine, store
 from . import path_peers as peers
 from .generators import chunks, zipf
+from .measure import printed_records
 
 Floats = NDArray[np.float64]
 POINTS = 50
@@ -320,21 +319,10 @@ def best_known(given: argparse.Namespace, scales: Floats, fold: int | None) -> F
 
 def records(case: str, peer: str, given: argparse.Namespace, **options: Any) -> Iterator[dict[str, Any]]:
     """Run a library in a process of its own, and yield what it says until the budget is spent."""
-    command = [sys.executable, "-m", "benchmarks.sparse_weights", case, "--peer", peer, "--repeats", str(given.repeats)]
-    command += ["--share", str(given.share), "--keep", str(Path(given.keep).resolve())]
-    command += [text for name, value in options.items() for text in (f"--{name}", str(value))]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=store.HERE.parent, timeout=given.budget, check=False
-        )
-        text, problem = done.stdout, (done.stderr.strip().splitlines() or ["ended"])[-1] if done.returncode else ""
-    except subprocess.TimeoutExpired as late:
-        text, problem = (late.stdout or b"").decode(), f"stopped after {given.budget:g} s"
-    for line in text.splitlines():
-        if line.startswith("{"):
-            yield json.loads(line)
-    if problem:
-        yield {"problem": problem[:200]}
+    arguments = [case, "--peer", peer, "--repeats", str(given.repeats), "--share", str(given.share)]
+    arguments += ["--keep", str(Path(given.keep).resolve())]
+    arguments += [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    return printed_records("sparse_weights", arguments, given.budget)
 
 
 def run(case: str, given: argparse.Namespace) -> None:

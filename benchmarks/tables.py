@@ -26,7 +26,6 @@ import importlib.util
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,9 +40,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from . import machine, polish, store
+from . import machine, polish
 from .datasets import LATE_MINUTES
 from .generators import chunks
+from .measure import printed_records
 from .objective import loss
 from .problem import Problem
 
@@ -305,23 +305,12 @@ def distance(slopes: list[float], best: list[float] | None) -> float:
 
 def records(case: str, peer: str, given: argparse.Namespace, **options: Any) -> Iterator[dict[str, Any]]:
     """Run a library in a process of its own, and yield what it says until the budget is spent."""
-    command = [sys.executable, "-m", "benchmarks.tables", case, "--peer", peer, "--repeats", str(given.repeats)]
-    command += ["--form", given.form, *(["--rows", str(given.rows)] if given.rows else [])]
+    arguments = [case, "--peer", peer, "--repeats", str(given.repeats), "--form", given.form]
+    arguments += ["--rows", str(given.rows)] if given.rows else []
     for name, value in options.items():
         values = value if isinstance(value, list) else [value]
-        command += [f"--{name}", *map(repr, values)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=store.HERE.parent, timeout=given.budget, check=False
-        )
-        text, problem = done.stdout, (done.stderr.strip().splitlines() or ["was killed"])[-1] if done.returncode else ""
-    except subprocess.TimeoutExpired as late:
-        text, problem = (late.stdout or b"").decode(), f"stopped after {given.budget:g} s"
-    for line in text.splitlines():
-        if line.startswith("{"):
-            yield json.loads(line)
-    if problem:
-        yield {"problem": problem}
+        arguments += [f"--{name}", *map(repr, values)]
+    return printed_records("tables", arguments, given.budget)
 
 
 def run_csv(given: argparse.Namespace) -> None:

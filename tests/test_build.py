@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from oddsmith.kernels import native
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -150,7 +152,7 @@ def test_compiler_that_fails_or_makes_nothing_is_not_usable(answer: str, tmp_pat
 def test_ziglang_is_required_only_without_compiler_and_library(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert kernels.needs_zig(tree)
-    kernels.in_tree(tree).write_bytes(b"...oddsmith-sources:" + kernels.sources_key(tree).encode() + b"\0...")
+    kernels.in_tree(tree).write_bytes(b"..." + kernels.signature(tree).encode() + b"\0...")
     assert not kernels.needs_zig(tree)
     (tree / kernels.NATIVE / "width.h").write_text("#define WIDTH 4\n")
     assert kernels.needs_zig(tree)
@@ -191,7 +193,7 @@ def test_hook_names_the_platform_and_compiles_every_level(tree: Path) -> None:
     assert Path(place).parent == Path("oddsmith", "kernels", "native")
     assert not kernels.in_tree(tree).exists()
     loaded = ctypes.CDLL(library)
-    signature = f"oddsmith-sources:{kernels.sources_key(tree)}".encode()
+    signature = kernels.signature(tree).encode()
     assert (ctypes.c_char * len(signature)).in_dll(loaded, "oddsmith_sources").value == signature
     levels = kernels.LEVELS.get(kernels.host()[1], kernels.BASELINE)
     assert [loaded[f"width_{level}"]() for level in levels] == [8] * len(levels)
@@ -254,6 +256,48 @@ def test_library_in_the_tree_was_compiled_from_the_sources_in_the_tree() -> None
     if not library.exists():
         pytest.skip("no library in the source tree: the reference kernels serve")
     assert kernels.is_current(library, ROOT), "The kernels are older than their sources: run `make kernels`."
+
+
+@needs_compiler
+def test_stale_library_is_refused_with_a_sentence(tree: Path) -> None:
+    """Newer than its sources, too, where these have another size: it may be that of another checkout.
+
+    In a wheel there are no sources, and sources that are touched but equal are no reason either.
+    """
+    _, library = hook(tree, "editable"), kernels.in_tree(tree)
+    header = tree / kernels.NATIVE / "width.h"
+
+    def load_library(width: int, seconds: int) -> None:
+        header.write_text(f"#define WIDTH {width}\n")
+        os.utime(header, (0, library.stat().st_mtime + seconds))
+        native._library.cache_clear()
+        assert native._library(library) is not None
+
+    native._library.cache_clear()
+    try:
+        load_library(8, -1)
+        load_library(8, +1)
+        for width, seconds in ((4, +1), (16, -1)):
+            with pytest.raises(ImportError, match=r"compiled from other sources.*Run `make kernels`"):
+                load_library(width, seconds)
+        header.write_text("#define WIDTH 4\n")
+        hook(tree, "editable")
+        load_library(4, -1)
+        for source in (tree / kernels.NATIVE).glob("*.[ch]"):
+            source.unlink()
+        native._library.cache_clear()
+        assert native._library(library) is not None
+    finally:
+        native._library.cache_clear()
+
+
+def test_equal_library_becomes_newer_than_its_sources(tree: Path) -> None:
+    place = kernels.in_tree(tree)
+    for path in (place, tree / place.name):
+        path.write_bytes(b"the same")
+    os.utime(place, (0, 0))
+    kernels.install_library(tree / place.name, tree)
+    assert place.stat().st_mtime >= (tree / kernels.NATIVE / "width.h").stat().st_mtime
 
 
 def test_pure_wheel_holds_neither_library_nor_sources_in_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from oddsmith.testing import all_models, check_engine, dask_source, files_source
 
 N = 1200
 BLOCKS = [1, 7, 1000, N]
-SIZES = {1: 60, 7: 210, 1000: N, N: N}  # rows in blocks of each size: small blocks of many rows take long, and add none
+SIZES = {1: 40, 7: 105, 1000: N, N: N}  # rows in blocks of each size: small blocks of many rows take long, and add none
 
 # How an engine's source is made from arrays. A new engine has a line here, or its tests fail.
 SOURCES: dict[str, Callable[..., Any]] = {

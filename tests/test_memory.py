@@ -6,12 +6,8 @@ import sys
 
 import pytest
 
-PROGRAM = """
+MEMORY = """
 import resource, sys
-import numpy as np
-from oddsmith import LogisticRegression
-
-N, D, order, dtype, K = int(sys.argv[1]), 50, sys.argv[2], sys.argv[3], int(sys.argv[4])
 
 
 def memory(field):  # in bytes: VmRSS is what is held now, VmHWM the most that ever was
@@ -20,6 +16,15 @@ def memory(field):  # in bytes: VmRSS is what is held now, VmHWM the most that e
             return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+"""
+
+PROGRAM = (
+    MEMORY
+    + """
+import numpy as np
+from oddsmith import LogisticRegression
+
+N, D, order, dtype, K = int(sys.argv[1]), 50, sys.argv[2], sys.argv[3], int(sys.argv[4])
 
 
 rng = np.random.default_rng(0)
@@ -35,6 +40,7 @@ model = LogisticRegression().fit(X, y)
 assert model.certificate_.converged
 print((memory("VmHWM") - before) / X.nbytes)
 """
+)
 
 
 def share(rows: int, order: str, dtype: str, K: int) -> float:
@@ -68,8 +74,10 @@ def test_no_form_of_rows_is_copied(order: str, dtype: str, K: int) -> None:
     assert share(400_000, order, dtype, K) <= 0.30
 
 
-TABLE_PROGRAM = """
-import ctypes, gc, resource, sys, warnings
+TABLE_PROGRAM = (
+    MEMORY
+    + """
+import ctypes, gc, warnings
 import numpy as np
 import pandas as pd
 from oddsmith import LogisticRegression
@@ -83,14 +91,6 @@ N, D, levels, prior = {
 warnings.simplefilter("ignore")
 
 
-def memory(field):
-    try:
-        with open("/proc/self/status") as lines:
-            return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 rng = np.random.default_rng(0)
 frame = pd.DataFrame({f"x{j}": rng.standard_normal(N) for j in range(D)}, copy=False)
 a = frame["x0"].to_numpy() / 2
@@ -102,19 +102,18 @@ for j, count in enumerate(levels):
 y = (a + rng.logistic(size=N) > 0).astype(np.int64)
 del a, last, code
 table = frame.memory_usage(index=False, deep=True).sum()
-for _ in range(2):  # the first fit loads modules, and pages of libraries
-    gc.collect()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).malloc_trim(0)
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # the peak starts anew
-    before = memory("VmRSS")
-    model = LogisticRegression(prior=prior).fit(frame, y)
-    share = (memory("VmHWM") - before) / table
-    assert model.certificate_.converged or not model.certificate_.optimum_exists
-    del model
-print(share)
+LogisticRegression(prior=prior).fit(frame[: N // 8], y[: N // 8])  # loads modules, and pages of libraries
+gc.collect()
+if sys.platform == "linux":
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak starts anew
+before = memory("VmRSS")
+model = LogisticRegression(prior=prior).fit(frame, y)
+assert model.certificate_.converged or not model.certificate_.optimum_exists
+print((memory("VmHWM") - before) / table)
 """
+)
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ SCORES = {
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_no_map_is_worse_than_none_on_its_own_rows_and_all_are_finite(
     kind: str, method: str, K: int, n: int, labels: str, weighted: bool, seed: int
 ) -> None:
@@ -195,7 +195,7 @@ def test_no_map_is_worse_than_none_on_its_own_rows_and_all_are_finite(
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_maps_of_decision_values_are_finite_and_do_not_depend_on_their_unit(
     kind: str, method: str, K: int, right: bool, seed: int
 ) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from build_kernels import FLAGS, LEVELS, NATIVE, run  # noqa: E402
+from build_kernels import FLAGS, LEVELS, NATIVE, SIGNATURE, run, signature  # noqa: E402
 
 FOLDER = ROOT / "build" / "sanitize"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1")
@@ -26,9 +26,10 @@ MARKS = ("runtime error:", "ERROR: AddressSanitizer", "SUMMARY: AddressSanitizer
 
 def build_library(place: Path) -> None:
     """Compile every file for every level with the flags of the build, and link."""
-    sources, objects = ROOT / NATIVE, []
-    for source in sorted(sources.glob("*.c")):
-        levels = {"": ()} if source.name == "levels.c" else LEVELS["x86_64"]
+    signed, objects = FOLDER / "signature.c", []
+    signed.write_text(SIGNATURE.format(signature(ROOT)), encoding="ascii")
+    for source in [signed, *sorted((ROOT / NATIVE).glob("*.c"))]:
+        levels = {"": ()} if source.name in ("levels.c", signed.name) else LEVELS["x86_64"]
         for level, flags in levels.items():
             objects.append(FOLDER / f"{source.stem}-{level}.o")
             plain = [flag for flag in FLAGS if flag not in ("-O3", "-g0")]

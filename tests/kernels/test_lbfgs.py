@@ -136,19 +136,21 @@ def test_the_longest_row_is_found(level: str) -> None:
         assert found is not None and found.longest == pytest.approx((table["X"] ** 2 @ inverse).max(), rel=1e-13)
 
 
+def assist(work: Any, help_it: Any) -> None:
+    """Work with three threads that help."""
+    helpers = [Thread(target=help_it) for _ in range(3)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join(10.0)
+        assert not helper.is_alive()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("C", [1, 2])
 def test_helpers_change_no_bit(level: str, C: int) -> None:
     table = plain_table(1000, 40, C)
-
-    def assist(work: Any, help_it: Any) -> None:
-        helpers = [Thread(target=help_it) for _ in range(3)]
-        for helper in helpers:
-            helper.start()
-        work()
-        for helper in helpers:
-            helper.join(10.0)
-            assert not helper.is_alive()
 
     rules = replace(RULES, near=1e-26, steps=60)
     alone = run(level, table, rules, slices=8)
@@ -235,14 +237,6 @@ def test_the_last_hessian_is_that_of_the_reference(level: str, table: dict[str, 
 @pytest.mark.parametrize("C", [1, 3])
 def test_helpers_change_no_bit_of_hessians(level: str, C: int) -> None:
     table = correlated_table(1500, 50, C)
-
-    def assist(work: Any, help_it: Any) -> None:
-        helpers = [Thread(target=help_it) for _ in range(3)]
-        for helper in helpers:
-            helper.start()
-        work()
-        for helper in helpers:
-            helper.join(10.0)
 
     alone = run(level, table, HESSIANS, slices=8, hessian=C == 1)
     assert alone is not None and alone.evaluations > len(alone.trace)

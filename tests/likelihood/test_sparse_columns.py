@@ -99,8 +99,7 @@ def test_scales_that_rounding_sets_apart_are_not_extrapolated(away):
 
 
 @pytest.mark.parametrize("how", ["plain", "weights", "offset", "ridge", "float32"])
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_path_over_sparse_columns_is_that_of_the_reference(how, threads):
+def test_a_path_over_sparse_columns_is_that_of_the_reference_on_any_number_of_threads(how):
     X, t = sparse_table()
     rng = np.random.default_rng(2)
     X = X.astype(np.float32) if how == "float32" else X
@@ -108,13 +107,14 @@ def test_a_path_over_sparse_columns_is_that_of_the_reference(how, threads):
     given |= {"offset": rng.normal(size=300)} if how == "offset" else {}
     prior = LaplacePrior(1.0, gaussian=1.0) if how == "ridge" else LaplacePrior(1.0)
     scales = np.geomspace(0.02, 2.0, 25)
-    found = []
-    for level in ("reference", native.available()[-1]):
+    best, found = native.available()[-1], []
+    for level, threads in (("reference", 2), (best, 1), (best, 2), (best, 3)):
         with native.using(level):
             path = regularization_path(X, t, scales=scales, prior=prior, tol=1e-9, threads=threads, **given)
             assert path.gap.max() <= 1e-9
             found.append(path)
-    np.testing.assert_allclose(found[0].objective, found[1].objective, rtol=2e-9)
+    for path in found[1:]:
+        np.testing.assert_allclose(path.objective, found[0].objective, rtol=2e-9)
     assert list(found[0].names) == [f"x{j}" for j in range(80)]
 
 

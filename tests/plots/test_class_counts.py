@@ -47,7 +47,7 @@ def test_figures_of_any_number_of_classes_leave_room_for_what_they_show(K: int, 
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # matplotlib warns when nothing is left of the axes
             display = make(model, X, y).plot()
-            display.figure_.canvas.draw()
+            display.figure_.draw_without_rendering()
         width, height = display.figure_.bbox.size
         for ax in display.axes_:
             assert ax.bbox.width > 0.2 * width / (3 if kind == "maps" else 1), kind

@@ -78,7 +78,7 @@ def predict_batches(predictions: PredictionTable, data: InputData, keep: list[st
     names, types = columns_of(model), expected_types(model)
     wanted = None if names is None or keep is None else dict.fromkeys([*keep, *names])
     if names is not None and types is not None:
-        types = {**dict.fromkeys(names, DATE), **types}  # what is no number, truth value or word is a date
+        types = {**dict.fromkeys(names, DATE), **types}  # what is not a number, a boolean or a text is a date
     design = getattr(model, "design_", None)
     before = 0
     for table in data.batches(types, wanted):

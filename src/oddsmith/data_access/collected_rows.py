@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from oddsmith.engines import MemorySource, PartedSource, Piece
 from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import OddsmithError
+from oddsmith.protocols import RowsLike
 from oddsmith.rows import SplitRows
 from oddsmith.rows.split import TableForm, join_rows
 
@@ -98,7 +99,7 @@ class WholeTable:
             return None
         try:
             whole = design is not None and not design.drops_unlabelled and not roles.formats
-            rows: Any = Frame.of_codes(found.table, found.counts) if whole else found.table
+            rows: RowsLike = Frame.of_codes(found.table, found.counts) if whole else found.table
             piece = Piece(rows)
             return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)))
         except OddsmithError:  # read again, it names the place

@@ -114,6 +114,12 @@ class Roles:
         return labels[kept] if kept is not None and isinstance(labels, nw.Series) else take_rows(labels, kept)
 
 
+def viewed(piece: Piece) -> Piece:
+    """Return a piece whose table is a narwhals view: to make one checks the table, and each role asks for it."""
+    table = None if isinstance(piece.rows, Frame) else as_table(piece.rows)
+    return piece if table is None or table is piece.rows else replace(piece, rows=table)
+
+
 def drop_unlabelled(piece: Piece, y: str) -> Piece:
     """Return the rows of a table whose column ``y`` has a label, each at its place in the file."""
     table = as_table(piece.rows)
@@ -196,6 +202,7 @@ class DataSummary:
         roles, design = params.roles, params.design
         piece = roles.labelled(piece, design)
         with locate_errors(piece):
+            piece = viewed(piece)
             rows = roles.rows(piece)
             n = int(rows.shape[0])
             if not n:
@@ -333,6 +340,7 @@ class BlockEncoder:
         kept: Indices | None = None
         piece = self.roles.labelled(piece, self.design)
         with locate_errors(piece):
+            piece = viewed(piece)
             table = self.roles.rows(piece)
             n = int(table.shape[0])
             s = some_weights(self.roles.numbers(piece, "weight"), n)

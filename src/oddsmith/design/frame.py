@@ -160,6 +160,8 @@ class Frame:
         }
         return Frame(taken, self.kinds, len(rows))
 
+    __getitem__ = take  # as rows are taken from an array
+
     def numbers(self, name: str, rows: slice | None = None) -> Array:
         """Return a column as float64, missing values as NaN."""
         column, kind = self.columns[name], self.kinds[name]

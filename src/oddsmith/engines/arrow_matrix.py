@@ -13,7 +13,7 @@ from oddsmith.numerics import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ALIGNED = 16  # Arrays of NumPy begin at multiples of so many bytes.
+ALIGNED = 16  # Alignment of NumPy arrays, in bytes.
 
 
 def copy_numbers(column: pa.ChunkedArray, place: Array) -> None:

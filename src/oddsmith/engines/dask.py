@@ -33,7 +33,7 @@ from oddsmith.rows import SplitRows
 
 Fields: TypeAlias = Any
 """The computed fields of a `Piece`: a pandas table or an array, its labels, weights and offsets, number and name."""
-FAN_IN = 16  # So many statistics are merged by one task.
+FAN_IN = 16  # Statistics that one task merges.
 SMALL_BYTES = 1 << 14  # What is no larger than this goes out with each task: fetching it from another would take longer
 KEPT_SHARE = 0.5  # The share of memory that encoded blocks may take; workers begin to spill at 0.6.
 

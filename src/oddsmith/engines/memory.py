@@ -251,7 +251,7 @@ class MemorySource:
 
 
 def in_slices(source: MemorySource, count: int) -> MemorySource:
-    """Return a source that is folded in so many slices.
+    """Return a source that is folded in ``count`` slices.
 
     >>> source = MemorySource(np.eye(3), np.zeros(3, dtype=np.int32), K=1)
     >>> in_slices(source, 2).slices()

@@ -65,7 +65,7 @@ class ValueCounts:
         return ValueCounts(rounded(self.keys[starts], low), counts, low, self.most)
 
     def _starts(self, drop: int) -> Indices:
-        """Return the first place of each key after so many digits are cut off; keys are in order."""
+        """Return the first place of each key after its last digits are cut off; keys are in order."""
         return np.unique(rounded(self.keys, drop), return_index=True)[1]
 
     def placements(self) -> Array:

@@ -123,7 +123,8 @@ def lbfgs_points(
         *(rules.near, rules.patience, rules.armijo, rules.rounding, rules.smallest, rules.halvings),
     )
     problem.hessians, problem.keeps, problem.cost, problem.H = rules.hessians, hessian, rules.cost, address(H)
-    assist(lambda: kernels("lbfgs", problem), lambda: kernels("lbfgs_help", problem))
+    problem.team.helpers = 1  # counts those to come: they may join in the middle of the first pass
+    assist(lambda: kernels("lbfgs", problem), lambda: kernels("team_help", problem.team))
     done = problem.points
     if not done:
         return None

@@ -133,7 +133,7 @@ class Fields:
         return value
 
     def text(self, name: str, longest: int) -> str:
-        """Return a text of at most so many characters."""
+        """Return a text of limited length."""
         value = self._value(name, None)
         if not isinstance(value, str) or len(value) > longest:
             found = f"{len(value):,} characters" if isinstance(value, str) else value

@@ -63,7 +63,7 @@ class Grid:
         return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(axes))
 
     def coarser(self, most: int) -> Grid:
-        """Return the same rectangle in at most so many cells."""
+        """Return the same rectangle with a coarser grid of cells."""
         cells = int(np.prod(self.counts))
         if cells <= most:
             return self

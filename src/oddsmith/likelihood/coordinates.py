@@ -303,6 +303,42 @@ def make_contrast(K: int, reference: int | None) -> Array:
     return _kept_contrast(K, reference).copy(order="K") if K <= FEW_CLASSES else _contrast(K, reference)
 
 
+def solver_gradient(G: Array, T: Array, unit: Array | None, whitening: Array | None) -> Array:
+    """Return ``Tᵀ G / unit``: a gradient of the kernels (K − 1 × P) in solver coordinates (C × P).
+
+    The result is in the place of G if possible: nobody else holds it.
+    """
+    G = T.T @ G if len(G) > 1 else G
+    if whitening is not None:
+        G = np.column_stack([G[:, 0], G[:, 1:] @ whitening])
+    G = G if G.flags.writeable else G.copy()
+    if unit is not None:
+        G /= unit
+    return G
+
+
+def solver_hessian(
+    H: Array | BorderedDiagonal, T: Array, unit: Array | None, whitening: Array | None
+) -> Array | BorderedDiagonal:
+    """Return ``(T ⊗ 1/unit)ᵀ H (T ⊗ 1/unit)``: a Hessian of the kernels in solver coordinates."""
+    if isinstance(H, BorderedDiagonal):
+        return H if unit is None else H.rescaled(unit)
+    R, C = T.shape
+    if whitening is not None:
+        B = linalg.block_diag(1.0, whitening)
+        H = np.asarray(np.einsum("ipjq,pr,qs->irjs", H.reshape(R, len(B), R, len(B)), B, B, optimize=True))
+        H = np.ascontiguousarray(H.reshape(R * B.shape[1], -1), dtype=np.float64)
+    P = len(H) // R
+    if C > 1:
+        H = (T.T @ H.reshape(R, P * R * P)).reshape(C * P, R * P)
+        H = (T.T @ np.ascontiguousarray(H.T).reshape(R, P * C * P)).reshape(C * P, C * P)
+    if unit is None:
+        return H
+    units = np.tile(unit, C)
+    products = np.outer(units, units)
+    return np.divide(H, products, out=products)
+
+
 def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | None = None) -> FoldObjective:
     """Return the objective with columns set aside that depend on earlier ones, as R does.
 

@@ -43,7 +43,7 @@ S = TypeVar("S", bound=Statistic)
 FEW_STEPS = 4  # Steps after which the Hessian of a group serves no longer.
 NEAR_BOUND = 0.9  # A gradient of this share of its bound may reach it nearby.
 MOST_FOLDS = 31  # Two bits of an integer for each.
-PARTS, LEAST_ROWS = 16, 1024  # Rows are read in about so many parts, of at least so many rows.
+PARTS, LEAST_ROWS = 16, 1024  # Number of parts in which rows are read, about, and rows of one, at least.
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,6 @@ SWEEPS, MORE_SWEEPS, ROUNDS = 5, 30, 8
 """Sweeps of coordinate descent after the columns that are not zero were solved for, those where that failed, and how
 often it is done."""
 NEGLIGIBLE = 1e-2  # The share of the gain that ends a descent that no coordinate moves for.
-LEAST_PRECISION = (
-    1e-3  # How far coordinate descent may miss the conditions of an optimum: the support is solved after it.
-)
 SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved for, and in how many steps at most.
 SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.

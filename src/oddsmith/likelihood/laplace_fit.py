@@ -19,7 +19,7 @@ from oddsmith.solvers.plan import Plan, plan_sparse
 from oddsmith.solvers.proximal_newton import SparseOptimum
 
 STAGE = "proximal Newton"
-STEP = 3.0  # A fit of many columns comes from smaller scales, each so many times the one before.
+STEP = 3.0  # Ratio of neighbouring scales on the way to that of a fit of many columns.
 
 
 def fit_laplace(problem: Problem) -> LikelihoodFit:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from oddsmith.bordered import VANISHES, BorderedDiagonal
 from oddsmith.cached_property import cached_property
@@ -22,7 +21,7 @@ from oddsmith.engines.memory import RunSource, in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.newton import NewtonSteps
 from oddsmith.kernels.reference import RowBuffers
-from oddsmith.likelihood.coordinates import threads_of
+from oddsmith.likelihood.coordinates import solver_gradient, solver_hessian, threads_of
 from oddsmith.likelihood.fused_newton import fused_steps
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
@@ -169,13 +168,6 @@ class FoldObjective:
             return whole if whole[0] == 1.0 and np.array_equal(whole[1:], self.scale) else np.append(1.0, self.scale)
         return np.concatenate([[1.0], self.scale])
 
-    @cached_property
-    def _unit_products(self) -> Array:
-        """The scale of a Hessian, class after class."""
-        assert self._unit is not None
-        unit = np.tile(self._unit, self.shape[0])
-        return np.outer(unit, unit)
-
     def over(self, source: AnySource | RunSource, sampling_fraction: float = 1.0) -> FoldObjective:
         """Return the same objective over other rows, scaled up to all; what is known of these rows is left behind."""
         engine = self.engine if isinstance(source, RunSource) else engine_of(source, self.threads)
@@ -230,8 +222,8 @@ class FoldObjective:
             last = self.state.last = None  # its Hessian makes room
         with np.errstate(over="ignore", invalid="ignore"):
             sums = self._sums(w, order, expected)
-        g = self._to_solver(sums.gradient)
-        H = self._hessian(sums.hessian)
+        g = solver_gradient(sums.gradient, self.T, self._unit, self.whitening)
+        H = None if sums.hessian is None else solver_hessian(sums.hessian, self.T, self._unit, self.whitening)
         value, rounding = sums.value, 0.0
         if self.penalty is not None:
             X = w.reshape(self.shape)
@@ -313,7 +305,7 @@ class FoldObjective:
         self._fill_row_curvature(w)
         V, v0 = self.raw(v)
         sums = self.fold(CurvatureProduct, replace(self._at(w), V=V, v=v0))
-        result = self._to_solver(sums.product) / self.sampling_fraction
+        result = solver_gradient(sums.product, self.T, self._unit, self.whitening) / self.sampling_fraction
         if self.penalty is not None:
             result = result + self.penalty.apply(v.reshape(self.shape))
         return np.where(self.free, result, v.reshape(self.shape)).ravel()
@@ -499,30 +491,3 @@ class FoldObjective:
             buffers=self.buffers,
             eliminated=self.eliminated,
         )
-
-    def _to_solver(self, G: Array) -> Array:
-        """Return sums of the kernels in solver coordinates, in their own place if possible: nobody else holds them."""
-        G = self.T.T @ G if len(G) > 1 else G
-        if self.whitening is not None:
-            G = np.column_stack([G[:, 0], G[:, 1:] @ self.whitening])
-        G = G if G.flags.writeable else G.copy()
-        if self._unit is not None:
-            G /= self._unit
-        return G
-
-    def _hessian(self, H: Array | BorderedDiagonal | None) -> Array | BorderedDiagonal | None:
-        """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""
-        if H is None:
-            return None
-        if isinstance(H, BorderedDiagonal):
-            return H if self._unit is None else H.rescaled(self._unit)
-        C, P = self.shape
-        if self.whitening is not None:
-            R = linalg.block_diag(1.0, self.whitening)
-            H = np.asarray(np.einsum("ipjq,pr,qs->irjs", H.reshape(C, len(R), C, len(R)), R, R, optimize=True))
-            H = np.ascontiguousarray(H.reshape(C * P, C * P), dtype=np.float64)
-        if C > 1:
-            R = len(self.T)
-            H = (self.T.T @ H.reshape(R, P * R * P)).reshape(C * P, R * P)
-            H = (self.T.T @ np.ascontiguousarray(H.T).reshape(R, P * C * P)).reshape(C * P, C * P)
-        return H if self._unit is None else H / self._unit_products

@@ -67,8 +67,8 @@ class SelectionMixin(Estimator):
         >>> X = rng.normal(size=(400, 5))
         >>> y = rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))
         >>> model = LogisticRegression(LaplacePrior(0.05)).fit(X[:200], y[:200])
-        >>> honest = model.refit(X[200:], y[200:])
-        >>> model.selected_, honest.summary().std_error.round(2).tolist()
+        >>> refitted = model.refit(X[200:], y[200:])
+        >>> model.selected_, refitted.summary().std_error.round(2).tolist()
         (['x0'], [0.19, 0.27])
         """
         if not self.selected_:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SMALL_BYTES, MOST_TIMES = 1 << 24, 64
-"""A table takes no more memory than the first and so many times its bytes: 16 MB for a file of any size."""
+"""Most memory of a table: a constant, 16 MB for a file of any size, and a multiple of the bytes of the file."""
 
 DICTIONARY, RECORDS = 2, 3
 """The kinds of messages of a stream that have buffers, as the flatbuffers of Arrow number them."""
@@ -30,7 +30,7 @@ def is_arrow_table(kind: type[Any]) -> bool:
 
 
 def largest_table(size: int) -> int:
-    """Return the bytes that a table of so many compressed bytes may take.
+    """Return the most bytes that a table may take, given its compressed size.
 
     >>> largest_table(1 << 20) // (1 << 20)
     80

@@ -39,7 +39,7 @@ from oddsmith.report.duplicates import Duplicate, near_duplicates
 from oddsmith.report.subgroups import Grouping, read_groups
 
 MOST_COLUMNS = 60  # Columns that are described one by one.
-MOST_WRITTEN_OUT = 5_000_000  # Rows up to which weights that are whole numbers are counted as so many rows.
+MOST_WRITTEN_OUT = 5_000_000  # Rows up to which a row with a whole-number weight is repeated by it.
 SYMMETRIC = ("logit", "probit", "cauchit")  # Links that give one half at zero.
 SCORED = {
     "left out": (

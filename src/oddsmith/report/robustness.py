@@ -20,7 +20,7 @@ from oddsmith.report.svg import Axis, Plot, figure
 from oddsmith.report.tables import Column, table
 
 MOST_INFLUENTIAL = 10
-MUCH = 0.5  # A distance of Cook from which a row is said to decide the fit.
+MUCH = 0.5  # Cook's distance from which the page names a row as decisive for the fit.
 MOST_DOTS = 800
 NOISE = 1.96
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # By which the odds of a class are multiplied.

@@ -300,10 +300,10 @@ class TableSampled(Subsample, Protocol):
     """An objective over a table with factors, which supports a start on some rows and without the largest factor."""
 
     def table_sample(self, rows: int, seed: int) -> tuple[Subsample, npt.NDArray[np.bool_]]:
-        """Return the objective over about so many rows without the columns eliminated, and which weights it has."""
+        """Return the objective over about ``rows`` rows without the columns eliminated, and which weights it has."""
 
     def sample_factor(self, H: Array) -> Preconditioner:
-        """Return a factor of about the Hessian of all weights, from that of such a sample."""
+        """Return an approximate factor of the Hessian of all weights, from the Hessian H of a table's sample."""
 
 
 class LowPrecision(Subsampled, Protocol):

@@ -49,7 +49,7 @@ class DevicePasses(Protocol):
         """How many rows of a subsample there is room for, if they are copied to the device."""
 
     def subsample(self, rows: int, seed: int) -> DevicePasses:
-        """Return the objective over about so many rows, scaled up to all."""
+        """Return the objective over about ``rows`` rows, scaled up to all."""
 
     def thinned(self, rows: int) -> DevicePasses:
         """Return the objective over about so many rows of a subsample, scaled up to all."""

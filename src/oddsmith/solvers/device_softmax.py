@@ -51,7 +51,7 @@ class ClassTensors(Protocol):
         """Return the same objective in float64 (2), in half precision with weights in two parts (1), or in one (0)."""
 
     def subsample(self, rows: int, seed: int) -> ClassTensors:
-        """Return the objective over about so many rows, scaled up to all."""
+        """Return the objective over about ``rows`` rows, scaled up to all."""
 
     def evaluate(self, w: Any, order: int = 1) -> ObjectiveValue:
         """Return value and gradient."""
@@ -291,10 +291,11 @@ class SoftmaxOnTensors:
             best = gap, e
             if gap <= max(1.5 * rest, 0.8 * e.allowed_gap(tol)) or k == most:
                 break
-            near = torch.linalg.inv(_definite(f.precise(1).class_curvature(e.w))) if near is None else near
+            near = _definite(f.precise(1).class_curvature(e.w)) if near is None else near
+            step = torch.linalg.solve(near, g)
             x: Any = e.w.reshape(K, P) + 0.0
-            x[:, 0] -= near @ g
-            moved += 2.0 * float((near @ g).abs().max())
+            x[:, 0] -= step
+            moved += 2.0 * float(step.abs().max())
             e = f.evaluate(x.ravel())
             recorder.add(e, 1.0)
         gap, e = best

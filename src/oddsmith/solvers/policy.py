@@ -48,7 +48,7 @@ class Policy:
     sparse_rows_per_weight: int = 20
     """Rows for each weight from which a sample is a start for a fit under a LaplacePrior."""
     sparse_stride: int = 8
-    """Where a pass over the rows is long, every so many scales of a path begin; the others begin between them."""
+    """Stride of a path whose passes are long: every eighth scale is fitted first, the others between two of them."""
     sparse_batch_bytes: float = 1e8
     """Memory for the Hessians of scales that advance together."""
     sparse_batch_rounds: int = 12
@@ -60,15 +60,15 @@ class Policy:
     30,000 × 200 correlated, five folds: 1.24 and 1.10 CPU s with 0.15, 1.16 and 1.06 with 0.6, 1.07 and 0.94 with 1.2,
     1.03 and 0.98 with 2.4)."""
     fold_hessian_rounds: float = 4.0
-    """Gradients of all points of such a group that its Hessian may cost: it saves about as many (1.23 and 1.44 CPU s
-    with 1, 1.16 and 1.06 with 3, 1.07 and 1.02 with 6, 1.05 and 1.01 with 20)."""
+    """Most that the Hessian of a group may cost, in gradients of all its points: it saves about as many (1.23 and 1.44
+    CPU s with 1, 1.16 and 1.06 with 3, 1.07 and 1.02 with 6, 1.05 and 1.01 with 20)."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
     sparse_tight: float = 4.0
     sparse_slow: float = 0.3
     sparse_last_steps: int = 4
-    """A duality gap within the tolerance ends a descent at so many times what its model says is left, where a step
-    leaves more than this share of it, or after so many more steps."""
+    """When a descent ends whose duality gap is within the tolerance: the gap is at most ``sparse_tight`` times the gain
+    that its model predicts, a step leaves more than ``sparse_slow`` of it, or ``sparse_last_steps`` more were taken."""
     sparse_refinements: int = 10
     """Most times that the minimum of a last model is refined, while that halves what is missed of its conditions."""
     sparse_accuracy: float = 1e-18
@@ -82,7 +82,7 @@ class Policy:
     each step is formed, and most products of one with more."""
     dual_always: float = 1e6
     """Numbers in the columns of a working set up to which residuals are corrected at every point: a millisecond. Paths
-    over a table of so many numbers end with weights of nine digits."""
+    over tables up to this size end with weights of nine digits."""
     sparse_polish: float = 1e7
     sparse_digits: float = 1e-8
     """Numbers of a table of two classes up to which paths by columns end with weights of nine digits too (1,500 ×
@@ -93,7 +93,8 @@ class Policy:
     2."""
     dual_rows_per_weight: tuple[int, int] = (10, 100)
     dual_row_passes: float = 2.0
-    """Rows of that Hessian where the one of all is costly: as many as cost so many gradients of all, within limits."""
+    """Rows for each weight, at least and at most, of a subsampled Hessian where the whole one is costly, and its cost
+    in gradients of all rows."""
     eliminated_columns: int = 200
     eliminated_levels: int = 100
     """Columns of a table, and levels of its largest factor, from which that factor is eliminated from the Hessian."""
@@ -103,8 +104,8 @@ class Policy:
     """Products for an elimination, with a prior and without: beyond, truncated Newton is faster (200,000 rows with
     factors of 3,000 and 2,000 levels: 17 s → 0.4 s), but without a prior its certificate is an estimate."""
     far_factor: float = 1e3
-    """A number beside the levels of a factor whose mean is so many standard deviations from zero: elimination would
-    lose six digits of it."""
+    """Distance of a numeric column's mean from zero, in standard deviations, from which no factor is eliminated beside
+    it: that would lose six digits."""
     table_sample: float = 1 / 12
     """Part of the rows of a table on which a fit with a prior starts (flights: a 40th takes another Hessian)."""
     class_products: float = 2e10
@@ -173,7 +174,7 @@ class Policy:
     60,000 × 30 of ten classes with 300: 5 times the work)."""
     start_rows: int = 1000
     start_rows_per_weight: tuple[int, int] = (4, 2)
-    """The smaller subsample: at least so many rows, four for each weight, of many weights two. Half the rows: 1.5 times
+    """Rows of the smaller subsample, at least, and for each weight: four, of many weights two. Half the rows: 1.5 times
     the work with a rare class (400,000 × 20); half of those for each weight: 5 times at 12,000 × 800."""
     start_fraction: float = 1 / 16
     """Part of the rows that is a start, or is computed once by a basis: its search costs less than one pass (an eighth:
@@ -227,8 +228,8 @@ class Policy:
 
     # Progressive batching.
     batch_start: int = 4
-    """The subsample from which batches go on without a search is so many times the one from which a search does (with
-    two, a rare class takes 1.5 times the work)."""
+    """Size of the subsample that batches start from without a search, in units of the one for a search (with two, a
+    rare class takes 1.5 times the work)."""
     batch_ratio: float = 2.0
     """Growth of the rows seen from batch to batch (1.6 … 4.5 tried on dense-20: 23.7 ms against 24.1 … 26)."""
     batch_last: float = 0.5

@@ -38,7 +38,7 @@ NEAR_ZERO = (
 )
 HALVINGS = 12  # Most halvings of a Newton step over groups, whose norms it takes for quadratic functions.
 ROUNDING = 4.0 * EPS  # What rounding hides of an objective, relative to it.
-PATIENCE = 5  # So many steps in a row may leave the gap as it was: then rounding keeps it there.
+PATIENCE = 5  # Steps in a row without a smaller gap, after which rounding is taken to be the reason.
 
 
 @dataclass(frozen=True)

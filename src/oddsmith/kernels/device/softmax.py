@@ -76,7 +76,7 @@ def split(W: Tensor, kind: Any, parts: int) -> Tensor:
 
 
 def packed(X: Tensor, part: Any, center: Tensor, inverse: Tensor, kind: Any, copies: int) -> Tensor:
-    """Return the rows ``(x − center) · inverse`` of a slice or of numbered rows, each so many times."""
+    """Return the rows ``(x − center) · inverse`` of a slice or of numbered rows, each repeated ``copies`` times."""
     if not has_triton(X) or X.stride(1) != 1:
         wide = torch.float64 if kind == torch.float64 else torch.float32
         Z = ((X[part].to(wide) - center.to(wide)) * inverse.to(wide)).to(kind)

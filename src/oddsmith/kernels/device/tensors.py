@@ -102,7 +102,7 @@ GRAM_ROWS = 4096
 With more rows, rounding would weaken the bound that follows from it; fewer take longer (H200).
 """
 GRAM_BATCHES = 256
-"""So many such sums, at most, are added in float32, and those sums in float64."""
+"""Number of such sums, at most, that are added in float32; the results are added in float64."""
 
 
 def gram_rounding(rows: int, batches: int) -> float:

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,12 @@ class NewtonProblem(ctypes.Structure):
     )
 
 
+class TeamState(ctypes.Structure):
+    """``team`` of team.h."""
+
+    _fields_ = (*((name, _I) for name in ("turn", "left", "turns", "helpers")), ("work", _P), ("job", _P))
+
+
 class LbfgsProblem(ctypes.Structure):
     """``lbfgs_problem`` of lbfgs.c."""
 
@@ -67,10 +74,11 @@ class LbfgsProblem(ctypes.Structure):
         *((name, _P) for name in ("w", "trace", "distances")),
         *((name, _I) for name in ("memory", "steps", "few", "relative")),
         *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
-        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value", "turn", "left")),
+        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value")),
         *((name, _P if name == "parts" else _I) for name in ("parts", "failed", "hessians", "keeps")),
         *((name, _D if name == "cost" else _P) for name in ("cost", "H")),
-        *((name, _P if name == "second" else _I) for name in ("turns", "task", "second")),
+        *((name, _P if name == "second" else _I) for name in ("task", "second")),
+        ("team", TeamState),
     )
 
 
@@ -242,12 +250,6 @@ class FactorProblem(ctypes.Structure):
     )
 
 
-class TeamState(ctypes.Structure):
-    """``team`` of team.h."""
-
-    _fields_ = (*((name, _I) for name in ("turn", "left", "turns", "helpers")), ("work", _P), ("job", _P))
-
-
 class PackedProblem(ctypes.Structure):
     """``packed_problem`` of packed_columns.h."""
 
@@ -291,7 +293,6 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "models": (ctypes.POINTER(DenseProblem), _P, ctypes.POINTER(ModelHessiansProblem)),
     "newton": (ctypes.POINTER(NewtonProblem),),
     "lbfgs": (ctypes.POINTER(LbfgsProblem),),
-    "lbfgs_help": (ctypes.POINTER(LbfgsProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "border": (_I, _I, _P, _P, _P, _P, _P, _P, _I, _P),
@@ -371,9 +372,8 @@ def available() -> list[str]:
     >>> available()[0]
     'reference'
     """
-    if not PATH.exists():
-        return [REFERENCE]
-    found = ctypes.CDLL(str(PATH)).oddsmith_levels()
+    library = _library(PATH)
+    found = 0 if library is None else library.oddsmith_levels()
     return [REFERENCE, *(level for bit, level in enumerate(LEVELS) if found >> bit & 1)]
 
 
@@ -393,6 +393,32 @@ def using(level: str) -> Iterator[Kernels | None]:
         _State.kernels = before
 
 
+@cache
+def _library(path: Path) -> ctypes.CDLL | None:
+    """Return the library, None where there is none; raise ImportError where the sources beside it are others.
+
+    A wheel has no sources. In a source tree they are read only if one is newer than the library, or their size differs.
+    """
+    if not path.exists():
+        return None
+    library, made = ctypes.CDLL(str(path)), path.stat().st_mtime_ns
+    with os.scandir(path.parent) as files:
+        sources = [file.stat() for file in files if file.name.endswith((".c", ".h"))]
+    if not sources:
+        return library
+    text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "oddsmith_sources")))
+    size = sum(source.st_size for source in sources)
+    if any(source.st_mtime_ns > made for source in sources) or not text.endswith(f":{size}".encode()):
+        from oddsmith.kernels.native.sources import sources_signature
+
+        if not text.startswith(sources_signature(path.parent).encode()):
+            raise ImportError(
+                f"The kernels in {path.name} were compiled from other sources than those beside it, and could give "
+                "wrong numbers. Run `make kernels`. ODDSMITH_KERNELS=reference uses NumPy instead, which is slower."
+            )
+    return library
+
+
 def _load(level: str) -> Kernels | None:
     if level == REFERENCE:
         return None
@@ -408,7 +434,9 @@ def _load(level: str) -> Kernels | None:
             stacklevel=2,
         )
         return None
-    return Kernels(ctypes.CDLL(str(PATH)), level or levels[-1])
+    library = _library(PATH)
+    assert library is not None
+    return Kernels(library, level or levels[-1])
 
 
 def address(array: npt.NDArray[Any] | None) -> int | None:

@@ -3,28 +3,16 @@
 #include <string.h>
 
 #include "dense.h"
-
-#define REAL double
-#include "tile.h"
-#define KIND double
-#define STORED_HALF 0
-#include "rows.h"
-#undef KIND
-#define KIND float
-#include "rows.h"
-#undef KIND
-#undef REAL
-#undef STORED_HALF
-#define REAL float
-#include "tile.h"
+#include "real_rows.h"
 #if HAS_HALF
+#define REAL float
 #define KIND half
 #define STORED_HALF 1
 #include "rows.h"
 #undef KIND
 #undef STORED_HALF
-#endif
 #undef REAL
+#endif
 
 /* Signs of the classes and weights of a tile's rows, `ld` each. */
 typedef struct {

@@ -4,34 +4,22 @@
    The rules are those of solvers/lbfgs.py and solvers/line_search.py. What needs judgement is left to the caller, who finds
    the last point that was accepted: a preconditioner that misleads, sums that are not finite, a search that stalls.
 
-   Rows come in slices, whose sums are added in their order. Other threads may call lbfgs_help to take a share of the work,
-   a unit at a time: a pass is a turn, and whoever takes a unit of it counts it in the same number. Who takes which changes
-   no bit of a result. */
+   Rows come in slices, whose sums are added in their order. Other threads may take units of the work by team_help: helpers
+   take the last ones, so that their caches hold the same rows in every pass. Who takes which changes no bit of a result. */
 
 #include "dense.h"
+#include "real_rows.h"
+#include "team.h"
 
-#define REAL double
-#include "tile.h"
-#define KIND double
-#define STORED_HALF 0
-#include "rows.h"
-#undef KIND
-#define KIND float
-#include "rows.h"
-#undef KIND
-#undef STORED_HALF
 #define TILE 512  /* rows of a tile, at most */
 #define COPIED 64 /* rows that are copied at a time */
 #define BLOCK 16  /* rows of a Hessian that are a unit of work */
+#define REAL double
 #include "gram.h"
 #undef REAL
 #define REAL float
-#include "tile.h"
 #include "gram.h"
 #undef REAL
-#if !defined(_WIN32)
-#include <sched.h>
-#endif
 
 int NAME(dense)(dense_problem *p);
 
@@ -52,32 +40,18 @@ typedef struct {
     double armijo, rounding, smallest, halvings;
     int64_t points, evaluations;    /* results, with the sums at the end in rows */
     double value;
-    uint64_t turn;                  /* number of the turn, then the ends of the units that nobody took, 16 bits each */
-    int64_t left;                   /* units of this turn that are not done yet */
     dense_problem *parts;
     int64_t failed;
     int64_t hessians, keeps;        /* how many Hessians may become the preconditioner; whether H is wanted */
     double cost, *H;                /* of such a Hessian, in passes; P x P, or NULL: that at the end, of two classes */
-    int64_t turns, task;            /* so far; what a unit is */
+    int64_t task;                   /* what a unit is */
     struct second_order *second;
+    team team;
 } lbfgs_problem;
 
-#define ENDED (~(uint64_t)0)
 #define RATE_STEPS 2    /* steps by which progress is judged, at least, */
 #define HESSIAN_STEPS 3 /* and those that follow a Hessian, at least, */
 #define CLASSES_STEPS 60 /* or that of several classes */
-#define PAUSES 2000 /* before a thread that waits lets others have its core */
-
-INLINE void wait_a_little(int *waited) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-#if !defined(_WIN32)
-    if (++*waited > PAUSES) sched_yield();
-#endif
-}
 
 static double dot(const double *x, const double *y, int64_t n) {
     vector_double sum[4] = {{0}};
@@ -113,8 +87,9 @@ static void sum_slice(lbfgs_problem *q, int64_t k) {
     if (NAME(dense)(p)) __atomic_store_n(&q->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Do the unit k of this turn. */
-static void work(lbfgs_problem *q, int64_t k) {
+/* Do the unit k of the task. */
+static void work(const void *job, int64_t k) {
+    lbfgs_problem *q = (lbfgs_problem *)job;
     second_order *s = q->second;
     switch (q->task) {
         case SUM: sum_slice(q, k); break;
@@ -126,42 +101,12 @@ static void work(lbfgs_problem *q, int64_t k) {
         case WEIGH_DOUBLE: weigh_tile_double(q->rows, &s->exact, s->w, k); break;
         case GRAM_DOUBLE: gram_block_double(&s->exact, k * BLOCK, q->H, s->exact.P); break;
     }
-    __atomic_sub_fetch(&q->left, 1, __ATOMIC_RELEASE);
-}
-
-/* Take a unit that nobody has: the first one, or the last one for helpers, whose caches then hold the same rows in every
-   pass. Returns its number, or -1. */
-INLINE int64_t take_unit(lbfgs_problem *q, int helper) {
-    uint64_t turn = __atomic_load_n(&q->turn, __ATOMIC_ACQUIRE);
-    while (turn != ENDED && (turn >> 16 & 0xffff) < (turn & 0xffff)) {
-        const uint64_t next = helper ? turn - 1 : turn + (1 << 16);
-        const int64_t k = helper ? (int64_t)(next & 0xffff) : (int64_t)(turn >> 16 & 0xffff);
-        if (__atomic_compare_exchange_n(&q->turn, &turn, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return k;
-    }
-    return -1;
-}
-
-/* Take a share of the work of another thread that runs lbfgs on the same problem, until that ends. */
-EXPORT int NAME(lbfgs_help)(lbfgs_problem *q) {
-    int waited = 0;
-    while (__atomic_load_n(&q->turn, __ATOMIC_ACQUIRE) != ENDED) {
-        const int64_t k = take_unit(q, 1);
-        if (k >= 0) {
-            work(q, k);
-            waited = 0;
-        } else
-            wait_a_little(&waited);
-    }
-    return 0;
 }
 
 /* Do all units of a task, with the others. */
 static void share(lbfgs_problem *q, int64_t task, int64_t units) {
     q->task = task;
-    q->left = units;
-    __atomic_store_n(&q->turn, ((uint64_t)++q->turns << 32) + (uint64_t)units, __ATOMIC_RELEASE);
-    for (int64_t k; (k = take_unit(q, 0)) >= 0;) work(q, k);
-    for (int waited = 0; __atomic_load_n(&q->left, __ATOMIC_ACQUIRE) > 0;) wait_a_little(&waited);
+    team_run(&q->team, work, q, units);
 }
 
 /* The rows in slices of whole groups of 32 rows, each with sums of its own. */
@@ -405,7 +350,7 @@ EXPORT int NAME(lbfgs)(lbfgs_problem *q) {
     const int64_t size = q->rows->C * (q->rows->m + 1), kept_bytes = 8 * (q->memory + 1) * size;
     arena memory = {NULL, NULL, 0};
     int status = q->memory > 64 || q->memory < 1 || q->slices < 1 || q->slices > 256 ? 3 : 0;
-    q->points = q->evaluations = q->failed = q->turns = 0;
+    q->points = q->evaluations = q->failed = 0;
     q->second = NULL;
     q->rows->max_norm2 = 0.0;
     if (!status && !arena_make(&memory, 2 * line(kept_bytes) + line(8 * q->memory) + 5 * line(8 * size)
@@ -425,7 +370,7 @@ EXPORT int NAME(lbfgs)(lbfgs_problem *q) {
         if (!status && q->keeps && q->points && q->distances[q->points - 1] <= 1.0) status = last_hessian(q);
         else q->keeps = 0;
     }
-    __atomic_store_n(&q->turn, ENDED, __ATOMIC_RELEASE);
+    __atomic_store_n(&q->team.turn, TEAM_ENDED, __ATOMIC_RELEASE);
     free(memory.memory);
     return status;
 }

@@ -4,21 +4,7 @@
    last point: a step that must be shortened, a Hessian that has no factor, the end. */
 
 #include "dense.h"
-
-#define REAL double
-#include "tile.h"
-#define KIND double
-#define STORED_HALF 0
-#include "rows.h"
-#undef KIND
-#define KIND float
-#include "rows.h"
-#undef KIND
-#undef STORED_HALF
-#undef REAL
-#define REAL float
-#include "tile.h"
-#undef REAL
+#include "real_rows.h"
 
 typedef struct {
     dense_problem *rows;                 /* g and H are sums, one after the other; W and b are not used */
