@@ -453,7 +453,7 @@ def last_columns(N: Array) -> list[int]:
         for i in range(k + 1, N.shape[1]):  # in place, to save memory
             N[:, i - 1] = N[:, i]
         N = N[:, :-1]
-        for i in np.flatnonzero(rest):
+        for i in np.flatnonzero(rest).tolist():
             N[:, i] -= pivot * rest[i]
         found.append(j)
     return found
