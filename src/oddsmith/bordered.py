@@ -19,7 +19,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
-CHUNK = 1 << 15
+CHUNK = 1 << 14
 """Numbers of the block between that are computed at a time."""
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
@@ -70,7 +70,9 @@ class SparseBorder:
         return sums
 
     def __matmul__(self, r: Array) -> Array:
-        return np.asarray(self._cells @ r + self.numbers @ r[self.places])
+        product = np.asarray(self._cells @ r)
+        product += self.numbers @ r[self.places]
+        return product
 
     def transposed_product(self, e: Array) -> Array:
         """Return ``Bᵀ e``."""
@@ -281,9 +283,13 @@ class BorderedDiagonal:
         rest = np.zeros((R, len(aside)))
         rest[aside, np.arange(len(aside))] = 1.0
         if len(aside):
-            own = (self.B @ rest) / factor._d[:, None]
+            own = self.B @ rest
+            own /= factor._d[:, None]
             rest -= factor.schur.solve(self.A[:, aside] - self.transposed_product(own))
-        return self.join(rest, -(self.B @ rest) / factor._d[:, None])
+            del own  # which makes room
+        levels = self.B @ rest
+        levels /= -factor._d[:, None]
+        return self.join(rest, levels)
 
     def joint_statistic(self, levels: Array) -> float:
         """Return Wald's statistic ``vᵀ (V_EE)⁻¹ v`` of the diagonal block's weights v, where ``V = H⁻¹``.
@@ -443,7 +449,11 @@ def last_columns(N: Array) -> list[int]:
         k = int(np.argmax(np.abs(N[j])))
         if np.abs(N[j, k]) <= 1e-7:
             continue
-        pivot = N[:, k : k + 1] / N[j, k]
-        N = np.delete(N - pivot * N[j], k, axis=1)
+        pivot, rest = N[:, k] / N[j, k], np.delete(N[j], k)
+        for i in range(k + 1, N.shape[1]):  # in place, to save memory
+            N[:, i - 1] = N[:, i]
+        N = N[:, :-1]
+        for i in np.flatnonzero(rest).tolist():
+            N[:, i] -= pivot * rest[i]
         found.append(j)
     return found

@@ -69,6 +69,20 @@ def test_a_day_that_no_month_has_breaks_the_format() -> None:
     assert format_.parse(pa.array(["28.02.2013", "31.02.2013"]))[1] == "31.02.2013"
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        *(texts for texts, _ in (*NUMBERS.values(), *DATES.values())),
+        *NOTHING.values(),
+        ["x", " x", "y"],
+        ["a", "yes", "YES"],
+    ],
+)
+def test_codes_have_the_format_of_their_texts(texts: list[str]) -> None:
+    for column in (pa.array(texts), pa.array([None, *texts]), pa.chunked_array([texts, texts])):
+        assert find_format(column.dictionary_encode()) == find_format(column)
+
+
 @pytest.mark.parametrize("kind", NOTHING)
 def test_what_may_be_meant_otherwise_stays_text(kind: str) -> None:
     assert find_format(pa.array(NOTHING[kind])) is None

@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from oddsmith import LogisticRegression
 from oddsmith.data_access import collected_rows
-from oddsmith.engines.files import FileParts, text, whole_text
+from oddsmith.engines.files import FileParts, dialect, text, whole_text
 from oddsmith.kernels import native
 
 
@@ -94,6 +94,36 @@ def test_types_and_formats_are_those_that_arrow_infers(
     assert one.schema.equals(two.schema)
     assert one.formats == two.formats and one.plain_formats == two.plain_formats and one.dialect == two.dialect
     assert one.expected_rows == two.expected_rows
+
+
+@pytest.mark.parametrize("kind", [kind for kind in VALUES if kind not in ("comma", "late text", "mixed", "power")])
+def test_later_places_show_the_same_formats_however_they_are_read(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, later = tmp_path / "a.csv", {"yes": "no ", "text": "t ", "digits": "1a "}
+    rows = [f"{VALUES[kind](i)},1.5,t{i % 9}" for i in range(2000)] + [f"{later.get(kind, 'NA')},2.5,u"] * 9
+    path.write_text("\n".join(["c0,c1,c2", *rows, ""]), "utf-8")
+    for module, name, size in ((text, "HEAD", 4096), (text, "SAMPLE", 1024), (dialect, "CHUNK", 1024)):
+        monkeypatch.setattr(module, name, size)
+    opened = [FileParts.open(path)]
+    monkeypatch.setattr(text, "guess_types", lambda *_: None)
+    one, two = [*opened, FileParts.open(path)]
+    assert one.schema.equals(two.schema) and one.formats == two.formats and one.dialect == two.dialect
+    assert one.expected_rows == pytest.approx(2009, rel=0.3)
+
+
+@pytest.mark.parametrize("longest", [3, 8, 12])
+def test_many_levels_are_in_order(longest: int) -> None:
+    rng = np.random.default_rng(longest)
+    letters = list("aAz 0~é日") + (["\0"] if longest == 12 else [])
+    every = ["".join(rng.choice(letters, int(rng.integers(0, longest // 2)))) for _ in range(3000)] + ["NA", "nan"]
+    arrays = [pa.array(sorted(set(some), key=hash)) for some in (every[:1800], every[1500:])]
+    assert sum(map(len, arrays)) > whole_text.FEW or longest == 3
+    known, places = whole_text._in_order(arrays)
+    texts = known.to_pylist()
+    assert texts == sorted(set(every) - whole_text.MISSING_WORDS)
+    for array, place in zip(arrays, places, strict=True):
+        assert place.tolist() == [texts.index(one) if one in texts else -1 for one in array.to_pylist()]
 
 
 @pytest.mark.parametrize(

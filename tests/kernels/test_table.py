@@ -129,6 +129,7 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
             kernels.curvature_diagonal(block, at), reference.curvature_diagonal(dense, at), strict=True
         ):
             close(found, wanted)
+        close(kernels.curvature_intercepts(block, at), reference.curvature_intercepts(dense, at))
         close(kernels.activations(block, at.W, at.b, at.center), (block.Phi.dense() - at.center) @ at.W.T + at.b)
 
 

@@ -16,7 +16,7 @@ from oddsmith.design.frame import code, text_buffers
 from oddsmith.engines.files.plain_text import read_plain
 from oddsmith.engines.files.schemas import CODES
 from oddsmith.kernels import native
-from oddsmith.kernels.texts import count_codes, count_lines, encode_texts, recode
+from oddsmith.kernels.texts import count_codes, count_lines, encode_texts, recode, recode_parts
 
 TEXTS = st.one_of(
     st.sampled_from(["", "a", "b", "a\0", "abcdefgh", "abcdefghi", "abcdefghj", "é", "x" * 40]), st.text(max_size=12)
@@ -164,6 +164,28 @@ def test_codes_are_counted_and_recoded_as_by_numpy(level: str, dtype: type, leve
             found = np.empty(1003, dtype=width)
             recode(np.abs(codes), place.repeat(2)[: levels + 1], found)
             assert found.tolist() == place.repeat(2)[: levels + 1][np.abs(codes)].tolist()
+
+
+@pytest.mark.parametrize("level", native.available())
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("levels", [1, 40, 126, 127, 128, 300])
+def test_recoded_parts_are_counted(level: str, dtype: type, levels: int) -> None:
+    rng, rows = np.random.default_rng(levels), [0, 5, 5, 700, 1003]
+    codes = rng.integers(0, min(levels, 127), 1003).astype(dtype)
+    places = [rng.integers(-1, levels, 127).astype(np.int32) for _ in rows[1:]]
+    found, expected = np.empty(1003, dtype=np.int32), np.empty(1003, dtype=np.int32)
+    for place, a, b in zip(places, rows[:-1], rows[1:], strict=True):
+        expected[a:b] = place[codes[a:b]]
+    with native.using(level):
+        counts = recode_parts(codes, rows, places, found, levels)
+    assert found.tolist() == expected.tolist()
+    assert counts.tolist() == np.bincount(expected + 1, minlength=levels + 1).tolist()
+
+
+@pytest.mark.parametrize("level", native.available())
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_a_code_out_of_range_is_not_counted(level: str, dtype: type) -> None:
+    levels = 40
     if level != "reference" and dtype != np.int64:
         with native.using(level), pytest.raises(ValueError, match="count"):
             count_codes(np.array([0, levels], dtype=dtype), levels)

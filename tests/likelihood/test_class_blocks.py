@@ -10,7 +10,9 @@ import pytest
 from tests.likelihoods import problem
 
 from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import in_slices
 from oddsmith.kernels import native
+from oddsmith.likelihood import class_blocks
 from oddsmith.likelihood.class_blocks import level_preconditioner
 from oddsmith.likelihood.fit import fit_likelihood, make_objective
 from oddsmith.priors import GaussianPrior
@@ -84,6 +86,27 @@ def test_threads_give_the_same_bits(threads: int) -> None:
     b = np.linspace(-1.0, 1.0, objective.size)
     one, two = (level_preconditioner(replace(objective, engine=some), 0.1 * b) for some in (objective.engine, engine))
     assert one is not None and two is not None and one.solve(b).tolist() == two.solve(b).tolist()
+
+
+@pytest.mark.parametrize(("share", "slices"), [(1.9, 1), (2.0, 2)])
+def test_rows_have_two_slices_if_there_is_room_for_their_sums(
+    share: float, slices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = make_objective(problem_of(table(3, 130)))[0]
+    columns = class_blocks._columns(objective)
+    assert columns is not None
+    parts = class_blocks.class_hessians(
+        objective.memory_source.block(0, 4000), objective._at(np.zeros(objective.size)), columns
+    )
+    assert parts is not None
+    held = sum(part.A.nbytes + part.B.nbytes for part in parts if isinstance(part.B, np.ndarray))
+    sums = class_blocks._bytes(objective, columns, None)
+    assert sums == pytest.approx(held, rel=0.01)
+    seen: list[int] = []
+    monkeypatch.setattr(class_blocks, "_bytes", lambda *_: sums)
+    monkeypatch.setattr(class_blocks, "table_room", lambda _: share * sums)
+    monkeypatch.setattr(class_blocks, "in_slices", lambda source, n: (seen.append(n), in_slices(source, n))[1])
+    assert level_preconditioner(objective, np.zeros(objective.size)) is not None and seen == [slices]
 
 
 def test_a_fit_of_many_levels_takes_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.frame import Frame
+from oddsmith.design.frame import Coded, Frame
 from oddsmith.design.missing_values import first_number, has_missing, missing_error
 from oddsmith.design.terms import Factor, Term, Values, encode
 from oddsmith.numerics import Array
@@ -106,6 +106,13 @@ def _joined(parts: list[Rows], n_rows: int) -> list[Rows]:
     return joined
 
 
+def _has_missing_codes(coded: Coded, but: npt.NDArray[np.bool_] | None) -> bool:
+    """Whether rows have no level, but those left out; codes may have been counted."""
+    if coded.counts is not None and not coded.counts[0]:
+        return False
+    return has_missing(coded.codes, but)
+
+
 def split_frame(design: Design, frame: Frame, s: Array | None) -> SplitRows:
     """Return the rows of a table in parts: numbers in place, categories as codes; rows of weight 0 may miss values."""
     absent = None if s is None else s == 0
@@ -116,7 +123,7 @@ def split_frame(design: Design, frame: Frame, s: Array | None) -> SplitRows:
         use, category = (factor.of, factor.full), design.categories_[factor.of]
         if use not in known:
             coded = frame.coded(factor.of)
-            if not category.has_missing and has_missing(coded.codes, dropped):
+            if not category.has_missing and _has_missing_codes(coded, dropped):
                 raise missing_error(category.name, frame, design.missing)
             known[use] = category.code_rows(coded, design.unseen, absent, full=factor.full)
         return known[use]

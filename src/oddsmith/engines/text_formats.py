@@ -48,6 +48,7 @@ TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:
 DIGITS = {"%d": r"(?P<day>\d{1,2})", "%m": r"\d{1,2}", "%Y": r"\d{4}", "%b": "[A-Za-z.]+"}
 _FIELD = re.compile("%[a-zA-Z]")
 ISO = r"^\s*\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
+ISO_START, LETTERS = re.compile(ISO), re.compile("[A-Za-z]{3}")
 ZONE = r" ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)"
 YES_NO = {"yes": "yes", "y": "yes", "no": "no", "n": "no", "on": "on", "off": "off", "true": "true", "false": "false"}
 """Levels that are the same in any case, and their meaning."""
@@ -193,10 +194,26 @@ def find_format(column: pa.Array | pa.ChunkedArray, decimal: str | None = None) 
     >>> find_format(pa.array(["1/2/2026", "3/4/2026", "5/6/2026"])) is None  # day or month first?
     True
     """
+    if pa.types.is_dictionary(column.type) and _has_no_format(column):
+        return None
     texts = sample_texts(column)
     if len(texts) < FEWEST and len(column) < FEWEST:
         return None
     return _find_number(texts, decimal) or _find_date(texts) or _find_levels(texts)
+
+
+def _has_no_format(column: pa.DictionaryArray | pa.ChunkedArray) -> bool:
+    """Whether the first value and the levels of a column show that it has no format, so that no row is looked up.
+
+    >>> column = pa.array(["UA", "AA"]).dictionary_encode()
+    >>> _has_no_format(column), _has_no_format(pa.array(["UA", "AA "]).dictionary_encode())
+    (True, False)
+    """
+    first = column[0].as_py() if len(column) else None
+    if first is None or are_numbers([first]) or _may_be_date(first.strip()) or first.strip().lower() in YES_NO:
+        return False
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return all(pc.utf8_trim_whitespace(chunk.dictionary).equals(chunk.dictionary) for chunk in chunks)
 
 
 def sampled_rows(n: int) -> list[int]:
@@ -297,16 +314,26 @@ def _find_number(texts: Counter[str], decimal: str | None) -> TextFormat | None:
 
 
 def _find_date(texts: Counter[str]) -> TextFormat | None:
-    first = next(iter(texts), "").strip()
-    if not first[:1].isalnum() or not any(map(str.isdigit, first)):
+    if not _may_be_date(next(iter(texts), "").strip()):
         return None
     words = list(map(str.strip, texts))
-    iso = ("ISO", "ISO Z") if re.match(ISO, words[0]) else ()
+    iso = ("ISO", "ISO Z") if ISO_START.match(words[0]) else ()
     for pattern in (*iso, *_date_patterns(words)):
         format_ = TextFormat(kind="date", pattern=pattern, example=words[0])
         if format_.parse(pa.array(words))[1] is None:
             return format_
     return None
+
+
+def _may_be_date(text: str) -> bool:
+    """Whether a text may be a date: it has digits, and a pattern of `_date_patterns` begins like it.
+
+    >>> _may_be_date("2026-01-31"), _may_be_date("3 May 2026"), _may_be_date("N14228")
+    (True, True, False)
+    """
+    if not text[:1].isalnum() or not any(map(str.isdigit, text)):
+        return False
+    return any(pattern.match(text) for pattern in (ISO_START, YEAR_FIRST, DAY)) or bool(LETTERS.search(text))
 
 
 def _date_patterns(words: Sequence[str]) -> list[str]:
@@ -324,7 +351,7 @@ def _date_patterns(words: Sequence[str]) -> list[str]:
             return []
         days = [f"%m{sign}%d{sign}%Y" if above[1] else f"%d{sign}%m{sign}%Y"]
     else:
-        days = list(NAMED_MONTHS) if re.search(r"[A-Za-z]{3}", first) else []
+        days = list(NAMED_MONTHS) if LETTERS.search(first) else []
     return [day + time for day in days for time in TIMES]
 
 

@@ -134,6 +134,14 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
     return diagonal, cross
 
 
+def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
+    """As `reference.curvature_intercepts`."""
+    kernels = _kernels(block, at) if isinstance(block.Phi, SplitRows) else None
+    if kernels is None:
+        return reference.curvature_intercepts(block, at)
+    return table.curvature_intercepts(kernels, block, at)
+
+
 def _dense_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
     """Return the sums of the rows and of their squares, weighted by the curvature of each."""
     A = activations(block, at.W, at.b, at.center)

@@ -19,7 +19,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-CHUNK_ROWS = 1 << 14  # Rows of several classes whose losses are held at a time.
+CHUNK_ROWS = 1 << 13  # Rows of several classes whose losses are held at a time.
 LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
 """The tasks of the kernel."""
 KINDS = {
@@ -420,6 +420,19 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
             h = _weighted(losses.curvature(k, k), part.s)
             some.run(GIVEN, rows=h, g=cross[k], squares=diagonal[k])
     return diagonal[:, :-1], cross[:, :-1]
+
+
+def curvature_intercepts(kernels: Kernels, block: Block, at: CurvatureParams) -> Array:
+    """As `reference.curvature_intercepts`."""
+    (C, P), pairs = at.size, _pairs(len(at.b))
+    total = np.zeros((len(pairs), Layout.of(block).size + 1))
+    for part, some, losses in _row_losses(kernels, block, at):
+        for sums, (j, k) in zip(total, pairs, strict=True):
+            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), g=sums)
+    found = np.empty((C, C, P))
+    for sums, (j, k) in zip(total, pairs, strict=True):
+        found[j, k] = found[k, j] = sums[:-1]
+    return found
 
 
 def class_hessians(

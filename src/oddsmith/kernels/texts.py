@@ -264,17 +264,25 @@ def recode(codes: npt.NDArray[Any], place: npt.NDArray[np.int32], found: npt.NDA
 
 
 def recode_parts(
-    codes: npt.NDArray[Any], rows: Sequence[int], places: Sequence[npt.NDArray[np.int32]], found: npt.NDArray[Any]
-) -> None:
-    """As `recode`, where part k of the codes, from ``rows[k]`` to ``rows[k + 1]``, has ``places[k]``."""
-    native = kernels()
+    codes: npt.NDArray[Any],
+    rows: Sequence[int],
+    places: Sequence[npt.NDArray[np.int32]],
+    found: npt.NDArray[Any],
+    levels: int | None = None,
+) -> npt.NDArray[np.int64]:
+    """As `recode`, where part k of the codes, from ``rows[k]`` to ``rows[k + 1]``, has ``places[k]``.
+
+    With ``levels``, return how many new codes are −1, then how many there are of each level.
+    """
+    native, counts = kernels(), np.zeros(0 if levels is None else levels + 1, dtype=np.int64)
     if native is None or not codes.flags.c_contiguous or codes.dtype not in WIDTHS:
         for place, (a, b) in zip(places, pairwise(rows), strict=True):
             found[a:b] = place[codes[a:b]]
-        return
+        return counts if levels is None else count_codes(found, levels)
     ends, tables = np.array(rows, dtype=np.int64), np.array([address(place) for place in places], dtype=np.uint64)
-    to = address(found), found.itemsize
+    to = address(found), found.itemsize, levels or 0, None if levels is None else address(counts)
     native("recode", len(places), address(ends), address(tables), address(codes), codes.itemsize, *to)
+    return counts
 
 
 def count_codes(codes: npt.NDArray[Any], levels: int) -> npt.NDArray[np.int64]:

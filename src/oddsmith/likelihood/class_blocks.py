@@ -13,7 +13,7 @@ from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
 from oddsmith.kernels.curvature import class_hessians, has_cells
 from oddsmith.kernels.table import Cells
-from oddsmith.likelihood.table_sums import cells_of
+from oddsmith.likelihood.table_sums import cells_of, table_room
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.preconditioner import LevelPreconditioner
@@ -21,7 +21,8 @@ from oddsmith.solvers.preconditioner import LevelPreconditioner
 if TYPE_CHECKING:
     from oddsmith.likelihood.objective import FoldObjective
 
-SLICES = 2  # Of the rows: each has sums of its own, as large as the Hessian.
+SLICES = 2  # Of the rows at most: each has sums of its own, as large as the Hessian.
+CHUNK = 1 << 14  # Numbers of a block that are combined at a time, to save memory.
 
 
 def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditioner | None:
@@ -32,9 +33,10 @@ def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditio
     columns = _columns(objective)
     if columns is None:
         return None
-    source, at = in_slices(objective.memory_source, SLICES), objective._at(w)
+    source, at = objective.memory_source, objective._at(w)
     if (cells := _cells(objective, columns)) is not None:
         at = replace(at, cells=cells)
+    source = in_slices(source, SLICES if SLICES * _bytes(objective, columns, cells) <= table_room(source) else 1)
     parts = parallel_map(
         lambda rows: class_hessians(source.block(*rows), at, columns),
         source.slices(),
@@ -49,6 +51,15 @@ def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditio
         sums = sums or part
     objective.count_pass()
     return _in_solver_coordinates(objective, sums, columns)
+
+
+def _bytes(objective: FoldObjective, columns: tuple[int, int], cells: Cells | None) -> float:
+    """Return the bytes of the sums of all pairs of classes."""
+    form, (C, P), levels = objective.memory_source.form, objective.shape, columns[1] - columns[0]
+    assert form is not None
+    numbers = P - sum(b - a for a, b in form.factors)
+    between = levels * (P - levels) if cells is None else cells.count + numbers * levels
+    return 4.0 * C * (C + 1) * (between + float(P - levels) ** 2)
 
 
 def _cells(objective: FoldObjective, columns: tuple[int, int]) -> Cells | None:
@@ -88,9 +99,9 @@ def _in_solver_coordinates(
     sums.clear()  # which makes room
     T, f = objective.T, objective.sampling_fraction
     if not np.array_equal(T, np.eye(C)):
-        A = np.einsum("ai,arbs,bj->irjs", T, A, T, optimize=True)
-        mixed = {(i, j): _mixed(borders, T[:, i], T[:, j]) for i, j in classes}
-        borders = {(i, j): mixed[max(i, j), min(i, j)] for i in range(C) for j in range(C)}
+        for r in range(0, R, step := max(1, CHUNK // (C * C * R))):
+            A[:, r : r + step] = np.einsum("ai,arbs,bj->irjs", T, A[:, r : r + step], T, optimize=True)
+        _mix([borders[pair] for pair in classes], classes, T)
         D = T.T @ D @ T
     if f != 1.0:
         A, D, borders = A / f, D / f, {pair: border * (1.0 / f) for pair, border in borders.items()}
@@ -112,18 +123,19 @@ def _in_solver_coordinates(
     return LevelPreconditioner(flat.reshape(C, R, C, R), B, D, start=start)
 
 
-def _mixed(borders: dict[tuple[int, int], Any], one: Array, two: Array) -> Any:
-    """Return ``Σ_ab one_a two_b B_ab``."""
-    total: Any = None
-    for (a, b), border in borders.items():
-        part = border * float(one[a] * two[b])
-        if total is None:
-            total = part
-        elif isinstance(total, SparseBorder):
-            total.add(part)
-        else:
-            total += part
-    return total
+def _mix(borders: list[Any], classes: list[tuple[int, int]], T: Array) -> None:
+    """Replace the blocks of pairs of classes by ``Σ_ab T_ai T_bj B_ab``, where they are; B_ab is B_ba."""
+    each = {(i, j): np.outer(T[:, i], T[:, j]) for i, j in classes}
+    M = np.array([[w[a, b] + (w[b, a] if a != b else 0.0) for a, b in classes] for w in each.values()])
+    sparse = isinstance(borders[0], SparseBorder)
+    groups = [[one.numbers for one in borders], [one.data for one in borders]] if sparse else [borders]
+    for arrays in groups:
+        step = max(1, CHUNK // max(1, arrays[0][:1].size))
+        for start in range(0, len(arrays[0]), step):
+            rows = slice(start, start + step)
+            some = np.stack([array[rows] for array in arrays])
+            for array, mixed in zip(arrays, np.tensordot(M, some, axes=1), strict=True):
+                array[rows] = mixed
 
 
 def _cleared(border: Any, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> Any:

@@ -225,7 +225,7 @@ def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[
     near = np.zeros(M)
     rows = source if isinstance(source, MemorySource) else source.drawn
     if rows is not None:
-        near[numbers] = rows.X.slice(0, min(64, rows.n_rows)).dense().mean(axis=0)[numbers]
+        near[numbers] = _first_means(rows.X.slice(0, min(64, rows.n_rows)))
     if isinstance(source, MemorySource):
         from oddsmith.likelihood.table_sums import in_few_slices
 
@@ -239,6 +239,12 @@ def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[
         if not last:
             near = np.where(numbers, shift, 0.0)
     return near + shift, np.maximum(sums.diagonal[0, 1:] / weight - shift**2, 0.0)
+
+
+def _first_means(rows: SplitRows) -> Array:
+    """Return the means of the columns that are no factor's; those of factors take much memory."""
+    parts = [part.dense().mean(axis=0) for part in rows.parts if not isinstance(part, CodeRows)]
+    return np.concatenate([np.zeros(0), *parts])
 
 
 def _is_shown(source: AnySource) -> bool:

@@ -50,17 +50,17 @@ def in_few_slices(source: MemorySource, sums: float) -> MemorySource:
     settings = policy.POLICY
     few = max(settings.small_slices, source.n_rows // settings.table_slice_rows)
     if sums:
-        few = settings.small_slices if settings.small_slices * sums <= _room(source) else 2
+        few = settings.small_slices if settings.small_slices * sums <= table_room(source) else 2
     return in_slices(source, few) if len(source.slices()) > few else source
 
 
 def for_gradients(source: MemorySource, sums: float) -> MemorySource:
     """Return the rows of a table in so few slices that their gradients (so many bytes each) take little memory."""
-    few = max(2, int(0.25 * _room(source) / sums))
+    few = max(2, int(0.25 * table_room(source) / sums))
     return in_slices(source, few) if len(source.slices()) > few else source
 
 
-def _room(source: MemorySource) -> float:
+def table_room(source: MemorySource) -> float:
     """Return the bytes that sums over a table may take."""
     assert source.form is not None
     return policy.POLICY.table_room * source.n_rows * source.form.row_bytes
@@ -97,7 +97,7 @@ def _is_by_levels(objective: FoldObjective) -> bool:
     """Whether sums of slices would take much memory, and rows are summed level by level instead."""
     source = objective.memory_source
     assert source.form is not None
-    return not source.form.products and policy.POLICY.small_slices * hessian_bytes(objective) > _room(source)
+    return not source.form.products and policy.POLICY.small_slices * hessian_bytes(objective) > table_room(source)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,14 @@ class ObjectiveValue:
         """The inverse Hessian, which must have been requested, times the gradient."""
         return self._factor.solve(self.gradient)
 
+    def decrement(self, factor: Preconditioner) -> float:
+        """Return the norm of the gradient under a factor of a Hessian; that of the last factor is kept."""
+        known: tuple[Preconditioner, float] | None = vars(self).get("_decrement")
+        if known is None or known[0] is not factor:
+            known = factor, factor.norm(self.gradient)
+            vars(self).update(_decrement=known)
+        return known[1]
+
     @property
     def dense_hessian(self) -> Array:
         """The Hessian as an array, which must have been requested."""

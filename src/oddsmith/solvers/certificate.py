@@ -59,7 +59,7 @@ def decrement_bound(
     # The rounding of the gradient is added, so that the bound holds for the exact objective.
     noise = (objective.rounding + e.rounding) * sqrt(len(e.gradient) / smallest)
     rho = constant / sqrt(smallest) if rigorous else 0.0
-    return DecrementBound(factor.norm(e.gradient) + noise, rho, exact=rigorous)
+    return DecrementBound(e.decrement(factor) + noise, rho, exact=rigorous)
 
 
 def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: Factor | None = None) -> Certificate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from oddsmith.bordered import ClassBorder
 from oddsmith.numerics import EPS, Array, factor_spd
 
 HELD = 1e-10  # Share of the diagonal that is added, so that directions without curvature stay definite.
-CHUNK = 1 << 16  # Numbers of a Hessian that are worked on at a time.
+CHUNK = 1 << 14  # Numbers of a Hessian that are worked on at a time, to save memory.
 LEAST = 1e-6  # Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors.
 
 
@@ -78,8 +78,8 @@ class LevelPreconditioner:
 
     A level meets no other level of its factor, so its weights in the C classes have a block of their own. ``A``
     (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` that between a level and these, ``D``
-    (L × C × C) the blocks of the L levels, which begin at ``start``. Singular directions are held by a small multiple
-    of the diagonal.
+    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` is overwritten. Singular directions are held
+    by a small multiple of the diagonal.
 
     >>> A, B, D = np.array([[[[4.0]]]]), ClassBorder(((np.array([[2.0]]),),)), np.array([[[5.0]]])
     >>> LevelPreconditioner(A, B, D, start=1).solve(np.array([10.0, 12.0])).round(6).tolist()
@@ -95,13 +95,15 @@ class LevelPreconditioner:
         values, vectors = np.linalg.eigh(D)
         self.root = vectors / np.sqrt(np.maximum(values, EPS))[:, None, :]  # its square is the inverse of D
         self.B = B
-        S = A.reshape(C * R, C * R).copy()
+        S = A.reshape(C * R, C * R)
         S[np.diag_indices_from(S)] *= 1.0 + HELD
         step = max(1, CHUNK // (C * C * R))
         for i in range(0, L, step):
             half = (self.root[i : i + step].transpose(0, 2, 1) @ self.B[i : i + step]).reshape(-1, C * R)
             S -= half.T @ half
-        self.schur = factor_spd((S + S.T) / 2.0, tol=HELD)
+        S += S.T
+        S /= 2.0
+        self.schur = replace(factor_spd(S, tol=HELD), scaled=None)  # which only the eigenvalues need
 
     def solve(self, b: Array) -> Array:
         b = b.reshape(self.shape)

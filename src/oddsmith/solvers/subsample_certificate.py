@@ -51,7 +51,7 @@ class SubsampleCertificate:
         if self.guess.hessian is None and (certificate := self._by_products(e)) is not None:
             return certificate
         limit = e.allowed_gap(self.tol)
-        likely = 0.5 * self.preconditioner.norm(e.gradient) ** 2 / self.sample.sampling_fraction
+        likely = 0.5 * e.decrement(self.preconditioner) ** 2 / self.sample.sampling_fraction
         left = 0.0 if self.guess.hessian is None else self._curvature_left(e, likely / limit)
         if self.guess.hessian is None or limit * left < likely <= limit:
             self.move(e.w)
@@ -108,7 +108,7 @@ class SubsampleCertificate:
         factor, least = self.lower_bound
         if least > 0.0:
             bound = decrement_bound(factor, e, self.objective, smallest=least)
-            if gap_bound(*_shrunk(bound, left)) <= limit or 0.5 * factor.norm(e.gradient) ** 2 > limit:
+            if gap_bound(*_shrunk(bound, left)) <= limit or 0.5 * e.decrement(factor) ** 2 > limit:
                 return bound
         return decrement_bound(factor, e, self.objective)
 

@@ -85,6 +85,11 @@ class TableNewton:
         step, near = 0.0, settings.table_near[self.strict]
         for _ in range(max_iter):
             recorder.add(e, step)
+            exact = first is None
+            if exact and not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
+                certificate = certify_from(objective, e, guess, tol)
+                if certificate.converged:
+                    return e, recorder.result(e, certificate)
             p = two_loop(e.gradient, pairs, guess.factor().solve, guess.factor().norm) if first is None else first
             slope = float(p @ e.gradient)
             if not (math.isfinite(slope) and slope > 0.0):
@@ -92,15 +97,11 @@ class TableNewton:
             decrements.append(math.sqrt(slope))
             if stalled(decrements, e.value, tol):  # nor does the last Hessian certify: Newton's method says what it can
                 break
-            exact, first = first is None, None
+            first = None
             if exact and self.strict and last_step_distance(objective, guess, e, tol) <= 1.0:
                 break
             if exact and self.strict and self._diverges(decrements):
                 break
-            if exact and not self.strict and gap_distance(objective, guess, e, tol) <= 1.0:  # 3
-                certificate = certify_from(objective, e, guess, tol)
-                if certificate.converged:
-                    return e, recorder.result(e, certificate)
             order = 2 if not exact or len(pairs) >= settings.table_steps or _change(guess, decrements[-1]) > near else 1
             if order == 2:  # the Hessian before makes room for the next one
                 guess = e = replace(e, hessian=None)
@@ -136,7 +137,7 @@ def _change(e: ObjectiveValue, decrement: float) -> float:
 def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
     """Return the distance from where the curvature at an earlier point is likely to certify, reached at 1."""
     margin, factor = policy.POLICY.certificate_margin, guess.factor()
-    decrement = factor.norm(e.gradient)
+    decrement = e.decrement(factor)
     distance = decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol))
     if distance > 1.0:
         return distance

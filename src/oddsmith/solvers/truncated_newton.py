@@ -60,13 +60,16 @@ class TruncatedNewton:
         e = objective.evaluate(w)  # 1
         first, step, diverging = np.nan, 0.0, False
         decrements = [np.inf]
+        preconditioner: Preconditioner | None = None
         while True:
             recorder.add(e, step)
             if not e.gradient.any() or len(recorder.records) > max_iter:
                 break
             near = not self.strict and decrements[-1] ** 2 <= policy.POLICY.near_objective * abs(e.value)
             if near or len(recorder.records) % 2:  # far from the optimum it serves for two steps
+                preconditioner = None  # it makes room for the next one
                 preconditioner = objective.preconditioner(e.w)
+            assert preconditioner is not None
             norm = preconditioner.norm(e.gradient)
             if not norm > 0.0:
                 break

@@ -11,7 +11,7 @@ from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.kernels import curvature as kernels
 from oddsmith.kernels import native
-from oddsmith.kernels.reference import CurvatureParams, curvature_intercepts
+from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, log1pexp
 from oddsmith.protocols import Indices
@@ -147,7 +147,7 @@ class InterceptCurvature(Additive):
 
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> InterceptCurvature:
-        return cls(curvature_intercepts(block, params))
+        return cls(kernels.curvature_intercepts(block, params))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

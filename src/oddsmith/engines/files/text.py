@@ -58,7 +58,8 @@ class TextTable(TableFile):
 
     ``formats`` maps columns to recognised text formats (such as money). ``starts`` holds the first byte and line of
     each range once the file has been split, so that later passes can read ranges in any order. ``not_plain`` has the
-    sizes of texts that only Arrow reads.
+    sizes of texts that only Arrow reads. ``sample`` are the first rows while formats are sought; if it
+    ``has_spread_sample``, then with some from later places.
     """
 
     dialect: TextDialect
@@ -70,6 +71,7 @@ class TextTable(TableFile):
     not_plain: list[int] = field(default_factory=list, compare=False, repr=False)
     given: TextDialect = field(default_factory=TextDialect)
     sample: pa.Table | None = field(default=None, compare=False, repr=False)
+    has_spread_sample: bool = field(default=False, compare=False, repr=False)
     is_text: ClassVar[bool] = True
 
     @classmethod
@@ -82,14 +84,20 @@ class TextTable(TableFile):
         if found.is_sequential:
             with reading(repr(file.name)), open_text(file.path, found) as stream:
                 head, chunks = read_bytes(stream, HEAD), []
-        table = cls.from_head(file, head, types, found).with_formats(chunks)
+        table = cls.from_head(file, head, types, found, chunks)
+        table = table.with_formats([] if table.has_spread_sample else chunks)
         return replace(table, given=dialect or TextDialect())
 
     @classmethod
     def from_head(
-        cls, file: InputFile, head: Text, types: Types | None = None, dialect: TextDialect | None = None
+        cls,
+        file: InputFile,
+        head: Text,
+        types: Types | None = None,
+        dialect: TextDialect | None = None,
+        chunks: Iterable[Text] = (),
     ) -> TextTable:
-        """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
+        """Return the table whose first `HEAD` bytes (all, if it has fewer) are given, and some ``chunks`` of others."""
         formats.check_text(file.name, head[:8])
         complete = len(head) < HEAD
         dialect = (dialect or TextDialect()).found_in(head, complete=complete)
@@ -118,16 +126,21 @@ class TextTable(TableFile):
         if not complete or len(text) >= SAMPLE:
             rows = rows[: Lines.of(rows, delimiter).last_row()]
         given = {name: type_ for name, type_ in (types or {}).items() if name in names}
-        sample = table._plain_sample(rows, names, given) or table.convert(rows, line, names, given)
+        spread: Text = b"".join([rows, *whole_rows(chunks)])
+        sample = table._plain_sample(spread, names, given) if len(spread) > len(rows) else None
+        if sample is None:
+            spread, sample = rows, table._plain_sample(rows, names, given) or table.convert(rows, line, names, given)
         if dialect.decimal is None and (sign := find_decimal(sample)):
             table = replace(table, dialect=replace(dialect, decimal=sign))
-            sample = sample if sign == "." else table.convert(rows, line, names, given)
+            if sign == ",":
+                spread, sample = rows, table.convert(rows, line, names, given)
         # By the length of the first rows; compressed text is about four times as long.
         size = 4 * file.size if is_compressed(file.path) else file.size
-        row_bytes = len(rows) / sample.num_rows if sample.num_rows else float(max(1, len(rows)))
+        row_bytes = len(spread) / sample.num_rows if sample.num_rows else float(max(1, len(rows)))
         expected = max(0, round((size - table.start) / row_bytes))
         schema = pa.schema([(one.name, as_text(one.type)) for one in sample.schema])
-        return replace(table, schema=schema, expected_rows=expected, fixed=frozenset(given), sample=sample)
+        table = replace(table, schema=schema, expected_rows=expected, fixed=frozenset(given), sample=sample)
+        return replace(table, has_spread_sample=spread is not rows)
 
     def _plain_sample(self, rows: Text, names: list[str], given: Types) -> pa.Table | None:
         """Return the first rows, text as codes, if the kernel for plain text reads them; else None."""
@@ -188,8 +201,7 @@ class TextTable(TableFile):
 
     def _some_rows(self, chunks: Iterable[Text], types: Types) -> list[pa.Table]:
         """Return columns of text of the whole rows in chunks of bytes, without chunks that cannot be cut."""
-        texts = [chunk[chunk.find(b"\n") + 1 : chunk.rfind(b"\n") + 1] for chunk in chunks]
-        texts = [text for text in texts if text]
+        texts = whole_rows(chunks)
         plain = not any(b'"' in text for text in texts)
         rows = []
         for text in [b"".join(texts)] if plain and texts else texts:
@@ -398,6 +410,12 @@ class TextTable(TableFile):
         rows = partial(formats.numbered_rows, text if header else b"", self.delimiter, line)
         known = formats.describe_bad_value(rows(), header, why) or formats.describe_bad_line(rows(), header)
         return known or f"{why.splitlines()[0].rstrip('.')}."
+
+
+def whole_rows(chunks: Iterable[Text]) -> list[Text]:
+    """Return the text between the first and the last line end of each chunk, unless it is empty."""
+    texts = [chunk[chunk.find(b"\n") + 1 : chunk.rfind(b"\n") + 1] for chunk in chunks]
+    return [text for text in texts if text]
 
 
 def as_text(type_: pa.DataType) -> pa.DataType:

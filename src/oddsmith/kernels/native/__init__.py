@@ -297,7 +297,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "border": (_I, _I, _P, _P, _P, _P, _P, _P, _I, _P),
     "texts": (ctypes.POINTER(TextsProblem),),
-    "recode": (_I, _P, _P, _P, _I, _P, _I),
+    "recode": (_I, _P, _P, _P, _I, _P, _I, _I, _P),
     "count": (_I, _P, _I, _I, _P),
     "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),

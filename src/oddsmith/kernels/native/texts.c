@@ -76,7 +76,11 @@ EXPORT int NAME(texts)(texts_problem *p) {
 #define RECODE(FROM, TO)                                                                                                   \
     for (int64_t k = 0; k < parts; k++) {                                                                                  \
         const int32_t *place = places[k];                                                                                  \
-        for (int64_t i = rows[k]; i < rows[k + 1]; i++) ((TO *)found)[i] = (TO)place[((const FROM *)codes)[i]];            \
+        for (int64_t i = rows[k]; i < rows[k + 1]; i++) {                                                                  \
+            const int32_t code = place[((const FROM *)codes)[i]];                                                          \
+            ((TO *)found)[i] = (TO)code;                                                                                   \
+            if (counts) sums[(i & (COPIES - 1)) * apart + code + 1]++;                                                     \
+        }                                                                                                                  \
     }
 #define RECODE_FROM(FROM)                                                                                                  \
     do {                                                                                                                   \
@@ -86,13 +90,18 @@ EXPORT int NAME(texts)(texts_problem *p) {
     } while (0)
 
 /* Other codes for codes, `from` and `to` bytes wide (1, 2 or 4); none is negative. Part k of the rows, from rows[k] on, has
-   its own places. */
+   its own places. If there are `counts`, of `levels` + 1, the new codes are counted, from -1 on. */
 EXPORT int NAME(recode)(
-    int64_t parts, const int64_t *rows, const int32_t *const *places, const void *codes, int64_t from, void *found, int64_t to
+    int64_t parts, const int64_t *rows, const int32_t *const *places, const void *codes, int64_t from, void *found, int64_t to,
+    int64_t levels, int64_t *counts
 ) {
+    int64_t few[COPIES][FEW] = {{0}}, *sums = levels < FEW ? few[0] : counts;
+    const int64_t apart = levels < FEW ? FEW : 0;
     if (from == 1) RECODE_FROM(int8_t);
     else if (from == 2) RECODE_FROM(int16_t);
     else RECODE_FROM(int32_t);
+    for (int64_t code = 0; counts && levels < FEW && code <= levels; code++)
+        for (int copy = 0; copy < COPIES; copy++) counts[code] += few[copy][code];
     return 0;
 }
 
