@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.likelihood import two_class_descent
-from oddsmith.likelihood.newton_polish import SupportSystem, newton_steps, polished, with_best_intercept
+from oddsmith.likelihood.newton_polish import PolishSystem, newton_steps, polished, with_best_intercept
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.likelihood.two_class_descent import TwoClassDescent
 from oddsmith.solvers import policy
@@ -120,6 +120,6 @@ def test_a_system_is_the_hessian_with_the_best_intercept(products: bool, monkeyp
     V = descent.X[:, descent.chosen[bound]]
     V = V - (h @ V) / h.sum()
     H = (V.T * h) @ V + np.diag(descent.ridge[descent.chosen[bound]])
-    system, d = SupportSystem.of(descent, bound, h), np.linspace(-1.0, 1.0, len(bound))
+    system, d = PolishSystem.of(descent, bound, h), np.linspace(-1.0, 1.0, len(bound))
     np.testing.assert_allclose(system.hessian_product(d, d), H @ d, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(system.step(H @ d, 1e-5), d, atol=1e-4)

@@ -69,7 +69,7 @@ def newton_steps(descent: TwoClassDescent, at: ColumnPoint, penalty: Array) -> t
         if far <= DIGITS:
             break
         residual = float(np.clip(max(far, DIGITS / far), LEAST_RESIDUAL, MOST_RESIDUAL))
-        d = SupportSystem.of(descent, bound, h).step(missed, residual)  # 2
+        d = PolishSystem.of(descent, bound, h).step(missed, residual)  # 2
         new = x[bound] - d
         kept = new * signs > 0.0
         away = float(np.abs(d).max() / max(np.abs(new).max(), 1e-300))
@@ -91,7 +91,7 @@ def with_best_intercept(descent: TwoClassDescent, inner: Array, b: float) -> tup
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportSystem:
+class PolishSystem:
     """The Hessian over the columns ``bound`` of the working set, under curvatures ``h``; the intercept at its best.
 
     ``diagonal`` is that of the Hessian where there is no factor of products to precondition by.
@@ -103,7 +103,7 @@ class SupportSystem:
     diagonal: Array | None
 
     @classmethod
-    def of(cls, descent: TwoClassDescent, bound: npt.NDArray[np.intp], h: Array) -> SupportSystem:
+    def of(cls, descent: TwoClassDescent, bound: npt.NDArray[np.intp], h: Array) -> PolishSystem:
         """Return that of some columns of the working set."""
         assert descent.columns is not None
         diagonal = None
