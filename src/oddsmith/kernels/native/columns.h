@@ -27,7 +27,19 @@ typedef struct {
 #define COLUMN(q, j) ((q)->indices ? (q)->indptr[j] : (j) * (q)->n)
 #define LENGTH(q, j) ((q)->indices ? (q)->indptr[(j) + 1] - (q)->indptr[j] : (q)->n)
 
-/* sum of x_i u_i over a column */
+/* sum of x_i u_i */
+LOCAL double double_dot(const double *x, const double *u, int64_t n) {
+    vector_double sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES_double <= n; i += 4 * LANES_double)
+        for (int k = 0; k < 4; k++)
+            sum[k] += load_double_double(x + i + k * LANES_double) * load_double_double(u + i + k * LANES_double);
+    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; i < n; i++) total += x[i] * u[i];
+    return total;
+}
+
+/* The same over a column. */
 LOCAL double column_dot(const columns_problem *q, int64_t j, const double *u) {
     const double *x = q->data + COLUMN(q, j);
     const int64_t length = LENGTH(q, j);
@@ -44,14 +56,7 @@ LOCAL double column_dot(const columns_problem *q, int64_t j, const double *u) {
         for (; i < length; i++) a += x[i] * u[row[i]];
         return (a + b) + (c + d);
     }
-    vector_double sum[4] = {{0}};
-    int64_t i = 0;
-    for (; i + 4 * LANES_double <= length; i += 4 * LANES_double)
-        for (int k = 0; k < 4; k++)
-            sum[k] += load_double_double(x + i + k * LANES_double) * load_double_double(u + i + k * LANES_double);
-    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
-    for (; i < length; i++) total += x[i] * u[i];
-    return total;
+    return double_dot(x, u, length);
 }
 
 /* u_i += step w_i x_i over a column; w may be NULL */

@@ -43,17 +43,6 @@ static const double SUPPORT_RESIDUAL = 1e-5, FLAT = 1e-12;
 int NAME(logistic)(const double *, int64_t, const double *, const double *, double *, double *, double *);
 int NAME(logistic_conjugate)(const double *, int64_t, const double *, double, double *);
 
-static double dot(const double *a, const double *b, int64_t n) {
-    vector_double sum[4] = {{0}};
-    int64_t i = 0;
-    for (; i + 4 * LANES_double <= n; i += 4 * LANES_double)
-        for (int k = 0; k < 4; k++)
-            sum[k] += load_double_double(a + i + k * LANES_double) * load_double_double(b + i + k * LANES_double);
-    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
-    for (; i < n; i++) total += a[i] * b[i];
-    return total;
-}
-
 static double total_of(const double *a, int64_t n) {
     vector_double sum[4] = {{0}};
     int64_t i = 0;
@@ -112,7 +101,7 @@ static void centred_activations(const gram_step_problem *q, const double *d, dou
         for (int64_t i = 0; i < n; i++) out[i] /= q->root[i];
         return;
     }
-    const double mean = dot(q->mean, d, m);
+    const double mean = double_dot(q->mean, d, m);
     activations(q, d, out);
     for (int64_t i = 0; i < n; i++) out[i] -= mean;
 }
@@ -296,7 +285,7 @@ static double gap_of(const gram_step_problem *q) {
             if (rest > 0.0) more += rest * rest / (2.0 * q->ridge[j]);
         }
     NAME(logistic_conjugate)(q->theta, q->columns.n, q->s, shrink, &entropy);
-    const double gap = q->value - (shrink * dot(q->theta, q->offset, q->columns.n) - entropy - more);
+    const double gap = q->value - (shrink * double_dot(q->theta, q->offset, q->columns.n) - entropy - more);
     return gap > 0.0 ? gap : 0.0;
 }
 
@@ -351,8 +340,8 @@ static int scale_model(gram_step_problem *q, const scratch *z) {
     for (int64_t j = 0; j < q->columns.count; j++) ridged |= q->ridge[j] != 0.0;
     for (int64_t i = 0; i < n; i++)
         if (q->curvature[i] < FLAT * q->s[i]) q->curvature[i] = FLAT * q->s[i];
-    const double own = dot(q->h, q->h, n);
-    q->share = ridged ? 1.0 : dot(q->curvature, q->h, n) / own;
+    const double own = double_dot(q->h, q->h, n);
+    q->share = ridged ? 1.0 : double_dot(q->curvature, q->h, n) / own;
     for (int64_t i = 0; i < n; i++) {
         z->h[i] = q->share * q->h[i];
         far += (q->curvature[i] - z->h[i]) * (q->curvature[i] - z->h[i]);

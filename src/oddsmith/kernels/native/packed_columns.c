@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "columns.h"
 #include "packed_columns.h"
 
 #define AT_ONCE 2048   /* numbers whose products are summed in single precision, before they are added in double */
@@ -30,52 +31,27 @@ EXPORT int NAME(team_end)(team *t) {
 
 INLINE int64_t packed_column(const packed_problem *q, int64_t k) { return (q->which ? q->which[k] : k) * q->apart; }
 
-/* sum of x_i u_i in parts */
-static double low_dot(const float *x, const float *u, int64_t n) {
-    double total = 0.0;
-    for (int64_t from = 0; from < n; from += AT_ONCE) {
-        const int64_t to = least(n, from + AT_ONCE);
-        vector_float sum[4] = {{0}};
-        int64_t i = from;
-        for (; i + 4 * LANES_float <= to; i += 4 * LANES_float)
-            for (int k = 0; k < 4; k++)
-                sum[k] += load_float_float(x + i + k * LANES_float) * load_float_float(u + i + k * LANES_float);
-        for (; i + LANES_float <= to; i += LANES_float) sum[0] += load_float_float(x + i) * load_float_float(u + i);
-        float rest = 0.0f;
-        for (; i < to; i++) rest += x[i] * u[i];
-        total += sum_float((sum[0] + sum[1]) + (sum[2] + sum[3])) + (double)rest;
+/* sum of x_i u_i in parts, of numbers that are stored as KIND */
+#define DEFINE_DOT(NAME_, KIND, LOAD, NUMBER)                                                         \
+    static double NAME_(const KIND *x, const float *u, int64_t n) {                                   \
+        double total = 0.0;                                                                           \
+        for (int64_t from = 0; from < n; from += AT_ONCE) {                                           \
+            const int64_t to = least(n, from + AT_ONCE);                                              \
+            vector_float sum[4] = {{0}};                                                              \
+            int64_t i = from;                                                                         \
+            for (; i + 4 * LANES_float <= to; i += 4 * LANES_float)                                   \
+                for (int k = 0; k < 4; k++)                                                           \
+                    sum[k] += LOAD(x + i + k * LANES_float) * load_float_float(u + i + k * LANES_float); \
+            for (; i + LANES_float <= to; i += LANES_float) sum[0] += LOAD(x + i) * load_float_float(u + i); \
+            double rest = 0.0;                                                                        \
+            for (; i < to; i++) rest += NUMBER(x[i]) * (double)u[i];                                  \
+            total += sum_float((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;                         \
+        }                                                                                             \
+        return total;                                                                                 \
     }
-    return total;
-}
-
-static double double_dot(const double *x, const double *u, int64_t n) {
-    vector_double sum[4] = {{0}};
-    int64_t i = 0;
-    for (; i + 4 * LANES_double <= n; i += 4 * LANES_double)
-        for (int k = 0; k < 4; k++)
-            sum[k] += load_double_double(x + i + k * LANES_double) * load_double_double(u + i + k * LANES_double);
-    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
-    for (; i < n; i++) total += x[i] * u[i];
-    return total;
-}
-
+DEFINE_DOT(low_dot, float, load_float_float, (double))
 #if HAS_HALF
-static double half_dot(const half *x, const float *u, int64_t n) {
-    double total = 0.0;
-    for (int64_t from = 0; from < n; from += AT_ONCE) {
-        const int64_t to = least(n, from + AT_ONCE);
-        vector_float sum[4] = {{0}};
-        int64_t i = from;
-        for (; i + 4 * LANES_float <= to; i += 4 * LANES_float)
-            for (int k = 0; k < 4; k++)
-                sum[k] += load_half_float(x + i + k * LANES_float) * load_float_float(u + i + k * LANES_float);
-        for (; i + LANES_float <= to; i += LANES_float) sum[0] += load_half_float(x + i) * load_float_float(u + i);
-        double rest = 0.0;
-        for (; i < to; i++) rest += number_half(x[i]) * (double)u[i];
-        total += sum_float((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
-    }
-    return total;
-}
+DEFINE_DOT(half_dot, half, load_half_float, number_half)
 #endif
 
 #if HAS_HALF
