@@ -51,7 +51,7 @@ def test_statistic_obeys_the_laws_on_hostile_blocks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(STATISTICS))
-@settings(max_examples=max(10, settings.default.max_examples // 4))  # each holds all laws against all parameters
+@settings(max_examples=max(15, settings.default.max_examples * 3 // 8))  # each holds all laws against all parameters
 @given(block=blocks(), seed=st.integers(0, 2**32 - 1))
 def test_statistic_obeys_the_laws_on_any_block(name: str, block: tuple[Block, Shape], seed: int) -> None:
     check_statistic(STATISTICS[name], [block], seed=seed)

@@ -86,7 +86,7 @@ def test_never_claims_convergence_where_the_program_finds_no_separation(seed):
     assert model.n_errors_ == int((model.predict(X) != y).sum()) == min(model.trace_.best_errors)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(st.data())
 def test_convergence_and_the_program_agree_on_small_grids(data):
     """Rows on a grid: ties, duplicates, touching classes. Converged exactly if the separation is complete."""
