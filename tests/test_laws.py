@@ -69,4 +69,6 @@ def test_float32_rows_are_summed_as_their_float64_values(name: str) -> None:
         for field in narrow.__dataclass_fields__:
             value = getattr(narrow, field)
             if value is not None:
-                np.testing.assert_allclose(value, getattr(wide, field), rtol=1e-10, atol=1e-10 * np.max(np.abs(value)))
+                np.testing.assert_allclose(
+                    value, getattr(wide, field), rtol=1e-10, atol=1e-10 * np.max(np.abs(value), initial=0.0)
+                )

@@ -325,8 +325,9 @@ def test_means_of_classes_bound_the_intercept(monkeypatch):
     means = np.array([((X - center) / scale)[t == k].mean(axis=0) for k in (0, 1)])
     scales = np.geomspace(0.001, 0.1, 6).tolist()
     batch = PathBatch.begun(stated, scales, stated.null_point(), None, 1e-9)
+    optima = batch.solve(1e-9)
     assert batch.mean_bound == pytest.approx(np.abs(means * scale).max(), rel=1e-9)
-    for k, optimum in enumerate(batch.solve(1e-9)):
+    for k, optimum in enumerate(optima):
         assert abs(optimum.e.w[0]) <= batch.points[k].penalty.reach
 
 
@@ -419,7 +420,7 @@ def test_a_guide_states_its_hessian_in_other_coordinates():
     e = one.objective.evaluate(w, 2)
     point = BatchPoint(penalty=one.unit, target=w, H=2.0 * e.dense_hessian, e=e)
     doubled = replace(one, objective=replace(one.objective, weight=2.0 * one.objective.weight))
-    guide = PathBatch(doubled, [1.0], {0: point}, None)
+    guide = PathBatch(doubled, [1.0], e, {0: point})
     ((moved, H),) = guide.starts(other)
     np.testing.assert_allclose(other.user_weights(moved), one.user_weights(w), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(H, other.objective.evaluate(moved, 2).dense_hessian, rtol=1e-9, atol=1e-9)

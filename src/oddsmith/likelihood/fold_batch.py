@@ -20,6 +20,7 @@ from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.likelihood.coordinates import OF_COLUMNS
 from oddsmith.likelihood.objective import ObjectiveState
 from oddsmith.likelihood.sparse_batch import (
+    NEAR_BOUND,
     BatchPoint,
     PathBatch,
     bounded_penalty,
@@ -29,6 +30,8 @@ from oddsmith.likelihood.sparse_batch import (
     mean_bound,
     model_minimum_near,
     models_at,
+    split_hessians,
+    with_block,
 )
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import EPS, Array
@@ -37,11 +40,10 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import PRECISION, SparsePenalty, dual_gap, dual_step, minimise_model, moving_cost
 from oddsmith.statistic import Statistic
-from oddsmith.statistics import Gradients, Losses, LossesParams, ModelHessians, Moments
+from oddsmith.statistics import Gradients, Losses, LossesParams, Moments
 
 S = TypeVar("S", bound=Statistic)
 FEW_STEPS = 4  # Steps after which the Hessian of a group serves no longer.
-NEAR_BOUND = 0.9  # A gradient of this share of its bound may reach it nearby.
 MOST_FOLDS = 31  # Two bits of an integer for each.
 PARTS, LEAST_ROWS = 16, 1024  # Number of parts in which rows are read, about, and rows of one, at least.
 
@@ -300,14 +302,11 @@ class FoldBatch:
         models = models_at(objective, [group.w for group in some])
         models = replace(models, members=tuple(group.members for group in some))
         found = np.zeros((ranges, sum(len(group.members) ** 2 for group in some)))
-        for part, sums in self._sums(ModelHessians, [models] * ranges):
+        for part, sums in self._sums(Gradients, [models] * ranges):
             found[part] += sums.hessian
         found = self.rows.train.astype(np.float64) @ found
-        unit, first = np.append(1.0, objective.scale), 0
-        for group in some:
-            m, own = len(group.members), unit[group.members]
-            group.G = list(found[:, first : first + m * m].reshape(-1, m, m) / np.outer(own, own))
-            first += m * m
+        for group, G in zip(some, split_hessians(objective, found, models.members), strict=True):
+            group.G = list(G)
 
     def _points(self, groups: list[FoldGroup], tol: float) -> dict[tuple[int, int], FoldPoint | BatchPoint]:
         """Return a point for each fold and scale, where its first step leads."""
@@ -386,8 +385,7 @@ class FoldBatch:
     def _widened(self, k: int, point: FoldPoint, tol: float) -> BatchPoint:
         """Return a point with a model over all coordinates."""
         assert point.e is not None
-        members, H = point.group.members, self.share(k) * point.group.H
-        H[np.ix_(members, members)] = point.G + np.diag(point.part.ridge)
+        H = with_block(self.share(k) * point.group.H, point.group.members, point.G + np.diag(point.part.ridge))
         wide = BatchPoint(penalty=point.penalty, target=point.e.w, H=H, steps=point.steps)
         wide.take(point.e, tol)
         return wide

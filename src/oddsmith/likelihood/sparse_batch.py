@@ -2,22 +2,24 @@
 
 A pass over many rows costs its reading; the gradients of several models are little more work. So the points of a path
 advance together, each with its own weights and its own model of the Hessian, corrected by its own steps. A few scales
-begin, at the optimum of a sample or of a similar problem; the others begin between two neighbours, as soon as these are
-near their optima.
+begin, at the optimum of a sample or of a similar problem, and their second pass gives their Hessians over the columns
+that matter; the others begin between two neighbours, as soon as these are near their optima.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from scipy import linalg
 from scipy.special import expit
 
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import EPS, Array
+from oddsmith.protocols import Indices
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.proximal_newton import (
@@ -37,6 +39,8 @@ from oddsmith.solvers.proximal_newton import (
 )
 from oddsmith.statistics import Gradients, LossesParams
 
+NEAR_BOUND = 0.9  # A gradient of this share of its bound may reach it nearby.
+SLOW_STEPS = 5  # Steps of a point after which its Hessian is formed.
 NEAR = 0.3  # The relative gap of a point from which its neighbours begin.
 SAMPLE_TOLERANCE, SAMPLE_STEPS = 1e-2, 20  # The relative gap of a fit to a sample, and its most steps.
 
@@ -46,12 +50,6 @@ def advance_together(stated: SparseProblem) -> bool:
     objective = stated.objective
     plain = objective.shape[0] == 1 and objective.link is None and objective.whitening is None
     return stated.is_small and not stated.exact and plain
-
-
-def evaluate_together(objective: FoldObjective, points: Sequence[Array]) -> list[ObjectiveValue]:
-    """Return value and gradient at several points: one pass."""
-    sums = objective.fold(Gradients, models_at(objective, points))
-    return evaluations(objective, points, sums.value, sums.gradient)
 
 
 def models_at(objective: FoldObjective, points: Sequence[Array]) -> LossesParams:
@@ -76,13 +74,47 @@ def evaluations(
     ]
 
 
+def split_hessians(objective: FoldObjective, sums: Array, members: Sequence[Indices]) -> Iterator[Array]:
+    """Yield the Hessians over the ``members`` of each model, in the coordinates of the solver, from kernel sums."""
+    first, unit = 0, np.append(1.0, objective.scale)
+    for which in members:
+        m = len(which)
+        yield sums[..., first : first + m * m].reshape(*sums.shape[:-1], m, m) / np.outer(unit[which], unit[which])
+        first += m * m
+
+
+def with_block(H: Array, which: Indices, G: Array) -> Array:
+    """Return a Hessian that is ``G`` over some coordinates; of H it keeps how the others depend on these.
+
+    With T the regression of the other coordinates on these and R what it leaves of them, both of H, the blocks are
+    ``G``, ``G T`` and ``R + Tᵀ G T``: positive semidefinite, if H and G are.
+
+    >>> with_block(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([0]), np.array([[2.0]])).round(9).tolist()
+    [[2.0, 1.0], [1.0, 1.25]]
+    """
+    others = np.setdiff1d(np.arange(len(H)), which)
+    A, B, C = (H[np.ix_(*each)] for each in ((which, which), (which, others), (others, others)))
+    little = 1e-10 * float(np.diag(A).max(initial=0.0)) + 1e-300
+    T = linalg.solve(A + little * np.eye(len(A)), B, assume_a="pos") if B.size else B
+    new = np.empty_like(H)
+    new[np.ix_(which, which)], new[np.ix_(which, others)] = G, G @ T
+    new[np.ix_(others, which)] = new[np.ix_(which, others)].T
+    new[np.ix_(others, others)] = C - B.T @ T - T.T @ (B - A @ T) + T.T @ G @ T
+    return new
+
+
 @dataclass(kw_only=True)
 class BatchPoint:
-    """One scale on its way: where to look next, the last accepted evaluation, and the model there."""
+    """One scale on its way: where to look next, the last accepted evaluation, and the model there.
+
+    ``slope`` is the gradient that the model predicts at the target. With ``formed`` the model has the Hessian there.
+    """
 
     penalty: SparsePenalty
     target: Array
     H: Array | None
+    slope: Array | None = None
+    formed: bool = False
     e: ObjectiveValue | None = None
     value: float = np.inf
     gap: float = np.inf
@@ -101,14 +133,39 @@ class BatchPoint:
         value = new.value + self.penalty.value(new.w)
         self.steps += 1
         if self.e is not None and not value <= self.value + 8.0 * EPS * abs(self.value):
-            self.target = 0.5 * (self.target + self.e.w)
+            self.target, self.formed = 0.5 * (self.target + self.e.w), False
             return
-        if self.e is not None:
+        if self.e is not None and not self.formed:
             self.H = corrected(self.H, new.w - self.e.w, new.gradient - self.e.gradient)
-        self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
+        self.e, self.value, self.gap, self.formed = new, value, dual_gap(new, self.penalty), False
         self.done = self.gap <= tol * max(1.0, abs(value)) and (self.ending is None or self._ends(new, self.ending))
         if not self.done:
-            self.target = model_minimum_near(self.H, new.gradient, new.w, self.penalty)
+            self.look(self.H, new.gradient, new.w)
+
+    def look(self, H: Array, gradient: Array, x: Array) -> None:
+        """Look next at the minimum of a model at ``x``."""
+        self.target = model_minimum_near(H, gradient, x, self.penalty)
+        self.slope = gradient + H @ (self.target - x)
+
+    @property
+    def members(self) -> Indices:
+        """The coordinates that are not zero at the target, or nearly so, and those without a penalty."""
+        blocks = self.penalty.blocks
+        keep = (blocks.norms(self.target) > 0.0) | (blocks.strength == 0.0)
+        if self.slope is not None:
+            keep |= blocks.norms(self.slope) > NEAR_BOUND * blocks.strength
+        return np.unique(blocks.member[blocks.of_members(keep)])
+
+    def form(self, members: Indices, G: Array) -> None:
+        """Take the Hessian of the loss at the target, over some coordinates."""
+        assert self.H is not None
+        self.H, self.formed = with_block(self.H, members, G + np.diag(self.penalty.ridge[members])), True
+
+    def bound(self, penalty: SparsePenalty) -> None:
+        """Take the same penalty with another bound of the free coordinates."""
+        self.penalty = penalty
+        if self.ending is not None:
+            self.ending.penalty = penalty
 
     def _ends(self, new: ObjectiveValue, ending: Ending) -> bool:
         """Return whether the gap is near what is left."""
@@ -128,12 +185,14 @@ class BatchPoint:
 
 @dataclass
 class PathBatch:
-    """The points of a path by their places in ``scales``, those that have begun."""
+    """The points of a path by their places in ``scales``, those that have begun; at ``null`` all weights are zero."""
 
     stated: SparseProblem
     scales: Sequence[float]
+    null: ObjectiveValue
     points: dict[int, BatchPoint]
-    mean_bound: float | None
+    mean_bound: float | None = None
+    passes: int = 0
 
     @classmethod
     def begun(
@@ -142,10 +201,7 @@ class PathBatch:
         """Begin at some scales: where a guide ended, or a sample; without either these are solved one by one."""
         places = first_places(len(scales))
         some = [scales[k] for k in places]
-        bound = None
-        if has_mean_bound(stated):  # one pass
-            bound = mean_bound(stated, e, evaluate_together(stated.objective, [intercept_moved(e.w)])[0])
-        batch, sample = cls(stated, scales, {}, bound), stated.on_sample()
+        batch, sample = cls(stated, scales, e, {}), stated.on_sample()
         if guide is not None and list(guide.scales) == list(scales):
             starts = guide.starts(stated)
         elif sample is not None:
@@ -170,12 +226,41 @@ class PathBatch:
             open_points = {k: point for k, point in sorted(self.points.items()) if not point.done}
             if not open_points:
                 break
-            evaluations = evaluate_together(self.stated.objective, [point.target for point in open_points.values()])
-            for (k, point), new in zip(open_points.items(), evaluations, strict=True):
+            for (k, point), new in zip(open_points.items(), self._evaluate(list(open_points.values())), strict=True):
                 point.take(new, tol)
                 if point.steps >= policy.POLICY.sparse_batch_rounds and not point.done:
                     self._solve_alone(k, point, tol)
         return [optimum_of(self.points[k]) for k in range(len(self.scales))]
+
+    def _evaluate(self, points: list[BatchPoint]) -> list[ObjectiveValue]:
+        """Return the evaluations of points where they look next: one pass.
+
+        The first pass also finds the means of the classes, the second the Hessians of all points over the coordinates
+        that matter; later passes find those of points that are slow.
+        """
+        objective, targets = self.stated.objective, [point.target for point in points]
+        self.passes += 1
+        with_means = self.passes == 1 and has_mean_bound(self.stated)
+        if with_means:
+            targets = [*targets, intercept_moved(self.null.w)]
+        free, none = np.flatnonzero(objective.free[0]), np.zeros(0, dtype=np.intp)
+        due = [self.passes == 2 or point.steps == SLOW_STEPS for point in points]
+        members = tuple(
+            np.intersect1d(point.members, free) if each else none for point, each in zip(points, due, strict=True)
+        )
+        models = replace(models_at(objective, targets), members=members if any(due) else ())
+        sums = objective.fold(Gradients, models)
+        found = evaluations(objective, targets, sums.value, sums.gradient)
+        for point, which, G in zip(
+            points, members, split_hessians(objective, sums.hessian, models.members), strict=False
+        ):
+            if len(which):
+                point.form(which, G)
+        if with_means:
+            self.mean_bound = mean_bound(self.stated, self.null, found.pop())
+            for k, point in self.points.items():
+                point.bound(bounded_penalty(self.stated, self.scales[k], self.null, self.mean_bound))
+        return found
 
     def starts(self, stated: SparseProblem) -> list[tuple[Array, Array]]:
         """Return where the path of a similar problem over the same columns may begin: some weights and Hessians."""
@@ -233,8 +318,7 @@ class PathBatch:
         x, H = (1.0 - t) * one.e.w + t * other.e.w, (1.0 - t) * one.H + t * other.H
         bend = 0.5 * t * (1.0 - t) * ((other.H - one.H) @ (other.e.w - one.e.w))
         gradient = (1.0 - t) * one.e.gradient + t * other.e.gradient - bend
-        point = self._add(k, x, H, one.e)
-        point.target = model_minimum_near(H, gradient, x, point.penalty)
+        self._add(k, x, H, one.e).look(H, gradient, x)
 
 
 def batch_room(stated: SparseProblem) -> int:

@@ -18,7 +18,6 @@ from oddsmith.statistics.curvature import Gradients as Gradients
 from oddsmith.statistics.curvature import InterceptCurvature as InterceptCurvature
 from oddsmith.statistics.curvature import Losses as Losses
 from oddsmith.statistics.curvature import LossesParams as LossesParams
-from oddsmith.statistics.curvature import ModelHessians as ModelHessians
 from oddsmith.statistics.moments import Moments as Moments
 from oddsmith.statistics.moments import MomentsParams as MomentsParams
 

@@ -212,55 +212,33 @@ class Losses(Additive):
 class Gradients(Additive):
     """``value_k`` as in `Losses`, and ``gradient_k = Σ s ∂ℓ/∂a (1, φ − center)``, for k models in one reading.
 
+    ``hessian`` holds ``Σ s ∂²ℓ/∂a² (1, φ − center)(1, φ − center)ᵀ`` over the ``members`` of each, one after the other.
+
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> at = LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1))
+    >>> at = LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1), (np.array([0]), np.array([0, 1])))
     >>> Gradients.of(block, at).gradient.round(4).tolist()
     [[0.0, -1.0], [0.0, -0.5379]]
+    >>> Gradients.of(block, at).hessian.round(4).tolist()
+    [0.5, 0.3932, 0.0, 0.0, 0.3932]
     """
 
     value: Array
     gradient: Array
+    hessian: Array
 
     @classmethod
     def zero(cls, shape: Shape, params: LossesParams) -> Gradients:
         k, M = params.W.shape
-        return cls(np.zeros(k), np.zeros((k, M + 1)))
+        return cls(np.zeros(k), np.zeros((k, M + 1)), np.zeros(sum(len(each) ** 2 for each in params.members)))
 
     @classmethod
     def of(cls, block: Block, params: LossesParams) -> Gradients:
-        return cls(*kernels.models(block, params.models)[:2])
+        return cls(*kernels.models(block, params.models, members=params.members))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
-
-
-@STATISTICS.register("model hessians")
-@dataclass(frozen=True)
-class ModelHessians(Additive):
-    """``Σ s ∂²ℓ/∂a² (1, φ − center)(1, φ − center)ᵀ`` over the ``members`` of each of k models, one after the other.
-
-    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> at = LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1), (np.array([0]), np.array([0, 1])))
-    >>> ModelHessians.of(block, at).hessian.round(4).tolist()
-    [0.5, 0.3932, 0.0, 0.0, 0.3932]
-    """
-
-    hessian: Array
-
-    @classmethod
-    def zero(cls, shape: Shape, params: LossesParams) -> ModelHessians:
-        return cls(np.zeros(sum(len(each) ** 2 for each in params.members)))
-
-    @classmethod
-    def of(cls, block: Block, params: LossesParams) -> ModelHessians:
-        return cls(kernels.models(block, params.models, slopes=False, members=params.members)[2])
-
-    @classmethod
-    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        members = tuple(np.arange(first, shape.M + 1) for first in (0, 1, shape.M))
-        W, center = rng.normal(size=(3, shape.M)), rng.normal(size=shape.M)
-        return [LossesParams(W, rng.normal(size=3), center, members)]
+        plain = LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))
+        return [plain, replace(plain, members=tuple(np.arange(first, shape.M + 1) for first in (0, 1, shape.M)))]
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:

@@ -12,9 +12,13 @@ LOCAL void OF(pack)(
 ) {
     int64_t whole = row == 1 || column == 1 ? n / LANES * LANES : 0;
     if (row == 1)
-        for (int64_t j = 0; j < m; j++)
-            for (int64_t i = 0; i < whole; i += LANES)
+        for (int64_t j = 0; j < m; j++) {
+            const KIND *ahead = x + least(j + 1, m - 1) * column; /* columns lie far apart */
+            for (int64_t i = 0; i < whole; i += LANES) {
+                PREFETCH(ahead + i);
                 GLUE(store, REAL)(z + j * ld + i, LOAD(x + j * column + i) - (REAL)center[j]);
+            }
+        }
     else if (m >= LANES)
         for (int64_t i = 0; i < whole; i += LANES)
             for (int64_t k = 0; k < m; k += LANES) { /* the last columns overlap those before */
