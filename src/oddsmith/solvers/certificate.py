@@ -93,13 +93,21 @@ def certificate_from(
 ) -> Certificate:
     """Return the certificate from a bound of the decrement; the factor is used for the condition number only."""
     gap = gap_bound(bound.decrement, bound.rho)
+    condition = np.nan if factor is None else factor.condition
+    return certificate_of_gap(gap, e, tol, objective.passes, condition=condition, rigorous=bound.exact)
+
+
+def certificate_of_gap(
+    gap: float, e: ObjectiveValue, tol: float, passes: int, *, condition: float = np.nan, rigorous: bool = True
+) -> Certificate:
+    """Return the certificate of a bound of the gap at ``e``, proven unless it is not ``rigorous``."""
     return Certificate(
         converged=bool(isfinite(gap) and gap <= e.allowed_gap(tol)),
         gap=float(gap),
         gradient_norm=e.gradient_norm,
-        condition=np.nan if factor is None else factor.condition,
-        passes=objective.passes,
-        rigorous=bound.exact,
+        condition=condition,
+        passes=passes,
+        rigorous=rigorous,
     )
 
 

@@ -14,7 +14,7 @@ from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.certificate import certificate_of_gap, gap_bound
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
@@ -201,14 +201,7 @@ class TensorCertificate:
         return gap_bound(math.sqrt(square) + noise, rho)
 
     def _certificate(self, e: ObjectiveValue, gap: float) -> Certificate:
-        return Certificate(
-            converged=bool(gap <= e.allowed_gap(self.tol)),
-            gap=gap,
-            gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
-            condition=np.nan,
-            passes=self.objective.passes,
-            rigorous=True,
-        )
+        return certificate_of_gap(gap, e, self.tol, self.objective.passes)
 
 
 @dataclass

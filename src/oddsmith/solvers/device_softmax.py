@@ -14,7 +14,7 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.certificate import certificate_of_gap, gap_bound
 from oddsmith.solvers.device_quasi_newton import OnDevice
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.mixed_precision import ShiftedObjective
@@ -299,15 +299,7 @@ class SoftmaxOnTensors:
             e = f.evaluate(x.ravel())
             recorder.add(e, 1.0)
         gap, e = best
-        certificate = Certificate(
-            converged=bool(gap <= e.allowed_gap(tol)),
-            gap=gap,
-            gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
-            condition=np.nan,
-            passes=0,
-            rigorous=True,
-        )
-        return e, certificate
+        return e, certificate_of_gap(gap, e, tol, 0)
 
     @staticmethod
     def _gap(
