@@ -22,16 +22,12 @@ from oddsmith.solvers.subsampled import polished
 from oddsmith.solvers.tensor_factor import AnyFactor, ShiftedFactor
 
 
-class DevicePasses(Protocol):
-    """An objective of two classes over rows on a device; see `likelihood.device_logistic`."""
+class DeviceObjective(Protocol):
+    """An objective over rows on a device, or a subsample of them."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
 
     @property
     def weight(self) -> float:
@@ -40,6 +36,14 @@ class DevicePasses(Protocol):
     @property
     def fraction(self) -> float:
         """The share of it that these rows have."""
+
+
+class DevicePasses(DeviceObjective, Protocol):
+    """An objective of two classes; see `likelihood.device_logistic`."""
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
 
     def walk(self, x: Array) -> Any:
         """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""

@@ -15,25 +15,13 @@ from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import certificate_of_gap, gap_bound
-from oddsmith.solvers.device_quasi_newton import OnDevice
+from oddsmith.solvers.device_quasi_newton import DeviceObjective, OnDevice
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.mixed_precision import ShiftedObjective
 
 
-class ClassTensors(Protocol):
+class ClassTensors(DeviceObjective, Protocol):
     """An objective of tensors with a row of weights for each of K classes; see `likelihood.device_objective`."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def weight(self) -> float:
-        """The weight of all rows."""
-
-    @property
-    def fraction(self) -> float:
-        """The share of it that these rows have."""
 
     @property
     def shape(self) -> tuple[int, int]:
