@@ -224,7 +224,7 @@ class EliminatedCovariance:
 
     @classmethod
     def of(cls, state: FittedState) -> EliminatedCovariance | None:
-        """Return the covariance of a fit that has such a Hessian and no other, None for other fits."""
+        """Return the covariance of a fit whose only Hessian has a factor eliminated, None for other fits."""
         eliminated = state.hessian is None and state.bordered is not None
         return cls(state, state.bordered_factor) if eliminated else None
 

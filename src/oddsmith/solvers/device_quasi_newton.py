@@ -56,7 +56,7 @@ class DevicePasses(DeviceObjective, Protocol):
         """Return the objective over about ``rows`` rows, scaled up to all."""
 
     def thinned(self, rows: int) -> DevicePasses:
-        """Return the objective over about so many rows of a subsample, scaled up to all."""
+        """Return the objective over about ``rows`` rows of a subsample, scaled up to all."""
 
     def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives."""
@@ -119,9 +119,9 @@ class TensorCertificate:
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
     def rows_for(self, decrement: float, e: ObjectiveValue, spare: float = 1.0) -> int | None:
-        """Return how many rows certify a point near e with such a decrement, or None if these are too many.
+        """Return the number of rows that certify a point near e with this decrement, None if there are not enough.
 
-        Times ``spare`` they are returned, if there are so many.
+        If there are enough, the number is multiplied by ``spare``.
         """
         settings, f = policy.POLICY, self.sample
         least, most = (rows * f.size for rows in settings.device_certificate_rows[not f.few])
