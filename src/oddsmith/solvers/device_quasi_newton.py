@@ -22,7 +22,7 @@ from oddsmith.solvers.subsampled import polished
 from oddsmith.solvers.tensor_factor import AnyFactor, ShiftedFactor
 
 
-class DeviceObjective(Protocol):
+class DeviceSubsample(Protocol):
     """An objective over rows on a device, or a subsample of them."""
 
     @property
@@ -38,7 +38,7 @@ class DeviceObjective(Protocol):
         """The share of it that these rows have."""
 
 
-class DevicePasses(DeviceObjective, Protocol):
+class DevicePasses(DeviceSubsample, Protocol):
     """An objective of two classes; see `likelihood.device_logistic`."""
 
     @property

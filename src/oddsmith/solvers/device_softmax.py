@@ -15,12 +15,12 @@ from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import certificate_of_gap, gap_bound
-from oddsmith.solvers.device_quasi_newton import DeviceObjective, OnDevice
+from oddsmith.solvers.device_quasi_newton import DeviceSubsample, OnDevice
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.mixed_precision import ShiftedObjective
 
 
-class ClassTensors(DeviceObjective, Protocol):
+class ClassTensors(DeviceSubsample, Protocol):
     """An objective of tensors with a row of weights for each of K classes; see `likelihood.device_objective`."""
 
     @property
