@@ -88,6 +88,11 @@ class Block:
         Phi = self.Phi.concrete()
         return self if Phi is self.Phi else replace(self, Phi=Phi)
 
+    def slice(self, start: int, stop: int) -> Block:
+        """Return the rows from ``start`` to ``stop``, without a copy."""
+        s, offset = (None if part is None else part[start:stop] for part in (self.s, self.offset))
+        return Block(self.Phi.slice(start, stop), self.t[start:stop], s, offset, self.first_row + start)
+
     def take(self, rows: Indices) -> Block:
         """Return some of the rows."""
         first = int(rows[0]) if len(rows) else 0

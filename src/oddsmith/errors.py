@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
@@ -140,6 +142,21 @@ def did_you_mean(text: object, names: Iterable[object]) -> str:
     if str(name) == str(text):
         return f" Did you mean {name!r}, of type {type(name).__name__}?"
     return f" Did you mean {str(name)!r}?"
+
+
+def import_extra(package: str, what: str, extra: str) -> Any:
+    """Return an optional package; without it, raise an error that says what needs it and which extra to install.
+
+    >>> import_extra("no_such_package", "This", "dask")
+    Traceback (most recent call last):
+    oddsmith.errors.InvalidInputError: This needs the package no_such_package, which is not installed: pip install ...
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InvalidInputError(
+            f"{what} needs the package {package}, which is not installed: pip install 'oddsmith[{extra}]'."
+        ) from None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 from oddsmith.cli.data import open_data
-from oddsmith.cli.spec_parser import read_call, split_list
+from oddsmith.cli.model_spec import read_call, split_list
 from oddsmith.data import DATASETS, load_dataset
 from oddsmith.errors import InvalidInputError
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from oddsmith.cli import files
-from oddsmith.cli.model_spec import ModelSpec
+from oddsmith.cli.model_spec import ModelSpec, read_basis, read_loss, read_prior, read_reject, split_list
 from oddsmith.cli.output import visible
-from oddsmith.cli.spec_parser import read_basis, read_loss, read_prior, read_reject, split_list
 from oddsmith.data import load_dataset
 from oddsmith.data_access.table_writer import plain
 from oddsmith.errors import OddsmithError

@@ -9,7 +9,7 @@ import pytest
 
 import oddsmith
 from oddsmith import LaplacePrior, Standardize, regularization_path
-from oddsmith.cli.spec_parser import read_prior
+from oddsmith.cli.model_spec import read_prior
 from oddsmith.data import load_dataset
 from oddsmith.errors import InvalidInputError
 

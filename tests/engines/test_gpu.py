@@ -148,12 +148,13 @@ def test_parquet_and_arrow_are_moved_to_a_device(device: str, tmp_path) -> None:
 
 
 def test_curvature_between_intercepts_keeps_its_digits_where_classes_are_separated(device: str) -> None:
-    from oddsmith.kernels.device.softmax import class_curvature
+    from oddsmith.kernels.device.softmax import SoftmaxPoint, class_curvature
 
     torch.manual_seed(0)
     X, W = torch.randn(400, 5, device=device), 30.0 * torch.randn(4, 5, dtype=torch.float64, device=device)
     zero, one = torch.zeros(5, dtype=torch.float64, device=device), torch.ones(5, dtype=torch.float64, device=device)
-    low, exact = (class_curvature(X, None, None, None, W, zero[:4], zero, one, exact=e) for e in (False, True))
+    at = SoftmaxPoint(W, zero[:4], zero, one)
+    low, exact = (class_curvature(X, None, None, None, at, exact=e) for e in (False, True))
     P = torch.softmax(X.double() @ W.T, dim=1)
     np.testing.assert_allclose(exact.cpu(), (torch.diag(P.sum(0)) - P.T @ P).cpu(), rtol=1e-8, atol=1e-12)
     assert float((low - exact).abs().max() / exact.diagonal().max()) < (1e-4 if device == "cpu" else 0.05)
@@ -467,7 +468,7 @@ def sums(exact, rows, centred):
     turn = torch.cat([b[:1], b[:1] - 0.1 * w @ c, 0.1 * w])
     ratio = logistic.logistic_sums(X, t, s, at, centred=centred, exact=exact, rows=rows, moved=turn)
     plain = plain if centred else logistic.take_off_center(plain, c, float((c * c).norm()))
-    loss, gradient = softmax.softmax_sums(X, t, s, rows, W, b, c, c, precision=2 if exact else 1)
+    loss, gradient = softmax.softmax_sums(X, t, s, rows, softmax.SoftmaxPoint(W, b, c, c), precision=2 if exact else 1)
     return torch.cat([two, ratio, plain[:1], plain[2:], B.double().ravel(), loss[None], gradient.ravel()]), plain[1]
 for exact, rows, centred in ((True, None, True), (False, None, False), (True, some, False), (False, some, True)):
     fused, bound = sums(exact, rows, centred)

@@ -18,9 +18,9 @@ from tests.spark import lay_out_spark, marks_of_spark, spark_session, spark_sour
 
 from oddsmith.block import Block
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, spark
-from oddsmith.engines.mmap_store import put, take
 from oddsmith.engines.scan import explaining
 from oddsmith.engines.spark import SparkEngine, SparkParts, apply, is_spark
+from oddsmith.engines.spark_tasks import put, take
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import Counts, Moments, MomentsParams

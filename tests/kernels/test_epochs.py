@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.kernels.kernel_cases import LAYOUTS, LEVELS, laid_out, shifted
 
 from oddsmith.kernels import native, sgd
-from oddsmith.kernels.perceptron import Walk, run_epoch
+from oddsmith.kernels.perceptron import PocketState, run_epoch
 
 
 @st.composite
-def walks(draw: Any) -> tuple[Any, Any, list[Any], float, Walk]:
+def walks(draw: Any) -> tuple[Any, Any, list[Any], float, PocketState]:
     """Rows of whole numbers, whose sums are exact: every mistake must be the same one."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, M = draw(st.sampled_from([1, 2, 15, 16, 17, 40, 150])), draw(st.integers(1, 40))
@@ -27,19 +27,19 @@ def walks(draw: Any) -> tuple[Any, Any, list[Any], float, Walk]:
     if draw(st.booleans()):  # separable, nearly: long runs without a mistake
         t = (X[:, 0] > 0).astype(np.int32)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(3))]
-    walk = Walk(V=rng.integers(-2, 3, size=(1 if K == 2 else K, M + 1)) * 1.0, longest=draw(st.integers(0, 3)))
-    return laid_out(X, draw(st.sampled_from(LAYOUTS))), t, orders, draw(st.sampled_from([0.0, 1.0])), walk
+    state = PocketState(V=rng.integers(-2, 3, size=(1 if K == 2 else K, M + 1)) * 1.0, longest=draw(st.integers(0, 3)))
+    return laid_out(X, draw(st.sampled_from(LAYOUTS))), t, orders, draw(st.sampled_from([0.0, 1.0])), state
 
 
-def run_epochs(level: str, X: Any, t: Any, orders: list[Any], bias: float, walk: Walk) -> Walk:
-    walk = deepcopy(walk)
+def run_epochs(level: str, X: Any, t: Any, orders: list[Any], bias: float, state: PocketState) -> PocketState:
+    state = deepcopy(state)
     with native.using(level):
         for order in orders:
-            run_epoch(X, t, order, 0.5, bias, walk)
-    return walk
+            run_epoch(X, t, order, 0.5, bias, state)
+    return state
 
 
-def same(found: Walk, expected: Walk) -> None:
+def same(found: PocketState, expected: PocketState) -> None:
     for name, value in vars(expected).items():
         assert np.array_equal(getattr(found, name), value, equal_nan=name in ("V", "best")), name
 
@@ -48,7 +48,7 @@ def same(found: Walk, expected: Walk) -> None:
 @settings(max_examples=50, deadline=None)
 @given(problem=walks())
 def test_perceptron_makes_the_mistakes_of_the_reference(
-    level: str, problem: tuple[Any, Any, list[Any], float, Walk]
+    level: str, problem: tuple[Any, Any, list[Any], float, PocketState]
 ) -> None:
     same(run_epochs(level, *problem), run_epochs("reference", *problem))
 
@@ -57,26 +57,26 @@ def test_perceptron_makes_the_mistakes_of_the_reference(
 def test_perceptron_reads_csr_rows_of_any_type(level: str) -> None:
     rng = np.random.default_rng(0)
     X, t, orders = rng.integers(-1, 2, size=(60, 9)), rng.integers(0, 2, 60).astype(np.int32), [rng.permutation(60)]
-    expected = run_epochs(level, 1.0 * X, t, orders, 1.0, Walk(V=np.zeros((1, 10))))
+    expected = run_epochs(level, 1.0 * X, t, orders, 1.0, PocketState(V=np.zeros((1, 10))))
     mixed, apart, single = (laid_out(1.0 * X, "csr32") for _ in range(3))
     mixed.indptr = mixed.indptr.astype(np.int64)
     apart.data, apart.indices = np.repeat(apart.data, 2)[::2], np.repeat(apart.indices, 2)[::2]
     single.data = single.data.astype(np.float32)
     for rows in (mixed, apart, single):
-        same(run_epochs(level, rows, t, orders, 1.0, Walk(V=np.zeros((1, 10)))), expected)
+        same(run_epochs(level, rows, t, orders, 1.0, PocketState(V=np.zeros((1, 10)))), expected)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_perceptron_is_the_same_at_every_alignment(level: str) -> None:
     rng = np.random.default_rng(0)
     X, t, orders = rng.normal(size=(60, 19)), rng.integers(0, 3, 60).astype(np.int32), [rng.permutation(60)]
-    expected = run_epochs(level, X, t, orders, 1.0, Walk(V=np.zeros((3, 20))))
+    expected = run_epochs(level, X, t, orders, 1.0, PocketState(V=np.zeros((3, 20))))
     for by in range(8):
-        walk = Walk(V=np.zeros((3, 20)))
-        walk.V, walk.best = shifted(walk.V, by), shifted(walk.best, (by + 1) % 8)
+        state = PocketState(V=np.zeros((3, 20)))
+        state.V, state.best = shifted(state.V, by), shifted(state.best, (by + 1) % 8)
         with native.using(level):
-            run_epoch(shifted(X, by), shifted(t, by), shifted(orders[0], by), 0.5, 1.0, walk)
-        same(walk, expected)
+            run_epoch(shifted(X, by), shifted(t, by), shifted(orders[0], by), 0.5, 1.0, state)
+        same(state, expected)
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -87,8 +87,8 @@ def test_perceptron_makes_no_mistake_of_a_margin_that_is_not_a_number(level: str
     X, t = np.ones((6, 3)), np.array([0, 1, 0, 1, 0, 1], dtype=np.int32)
     X[2:4] = np.nan
     V = np.arange(4.0 * (1 if K == 2 else K)).reshape(-1, 4)
-    walk = run_epochs(level, X, t, [np.arange(6)], 1.0, Walk(V=V))
-    assert np.isfinite(walk.V).all() and 0 < walk.mistakes <= 4
+    state = run_epochs(level, X, t, [np.arange(6)], 1.0, PocketState(V=V))
+    assert np.isfinite(state.V).all() and 0 < state.mistakes <= 4
 
 
 @st.composite

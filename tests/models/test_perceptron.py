@@ -147,14 +147,14 @@ def test_every_kernel_follows_the_rule_exactly(K, level, sparsely):
     X[rng.random(X.shape) < 0.4] = 0.0
     t = np.concatenate([np.arange(K), rng.integers(0, K, 90 - K)]).astype(np.int32)
     rows = sparse.csr_array(X) if sparsely else X
-    walk = kernel.Walk(V=np.zeros((1 if K == 2 else K, 5)))
+    state = kernel.PocketState(V=np.zeros((1 if K == 2 else K, 5)))
     for _ in range(7):
         with native.using(level):
-            kernel.run_epoch(rows, t, np.arange(90), 1.0, 1.0, walk)
+            kernel.run_epoch(rows, t, np.arange(90), 1.0, 1.0, state)
     W, mistakes = rule_written_out(X, t, K, 7)
-    assert np.array_equal(walk.V, W) and walk.mistakes == mistakes
-    errors = int((kernel.margins(X, t, walk.best, 1.0)[0] <= 0).sum())
-    assert errors == walk.best_errors
+    assert np.array_equal(state.V, W) and state.mistakes == mistakes
+    errors = int((kernel.margins(X, t, state.best, 1.0)[0] <= 0).sum())
+    assert errors == state.best_errors
 
 
 def test_first_update_is_a_step_of_gradient_descent_on_the_criterion():

@@ -9,11 +9,10 @@ import typer
 
 from oddsmith import __version__
 from oddsmith.cli import command, sites
-from oddsmith.cli.exercises import check, exercise
 from oddsmith.cli.export import onnx, sql
 from oddsmith.cli.fit import compare, fit
 from oddsmith.cli.lab import explore, lab
-from oddsmith.cli.lectures import gallery, lecture, notebooks
+from oddsmith.cli.lectures import check, exercise, gallery, lecture, notebooks
 from oddsmith.cli.path import path
 from oddsmith.cli.predict import decide, evaluate, predict, sample
 from oddsmith.cli.report import datasets, report, summary

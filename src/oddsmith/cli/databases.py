@@ -6,14 +6,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from oddsmith.cli.files import Types
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.errors import InvalidInputError, UnknownNameError, import_extra
 from oddsmith.export.sql_dialects import DIALECTS
 
 POSTGRES = ("postgresql://", "postgres://")
@@ -61,7 +60,7 @@ def _sqlite(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
 
 
 def _duckdb(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
-    duckdb = _import_driver("duckdb", "a DuckDB database", "duckdb")
+    duckdb = import_extra("duckdb", "Reading a DuckDB database", "duckdb")
     try:
         with closing(duckdb.connect(place, read_only=True)) as connection:
             # A query reads this database, and no other file.
@@ -77,7 +76,7 @@ def _duckdb(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
 
 
 def _postgres(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
-    psycopg = _import_driver("psycopg", "PostgreSQL", "postgres")
+    psycopg = import_extra("psycopg", "Reading PostgreSQL", "postgres")
     try:
         with psycopg.connect(place) as connection:
             connection.read_only = True
@@ -114,14 +113,4 @@ def _array(values: list[Any], name: str, type_: pa.DataType | None) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"Column {name!r} holds values of incompatible types ({str(error).rstrip('.')}). Convert them in a query."
-        ) from None
-
-
-def _import_driver(package: str, what: str, extra: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError:
-        raise InvalidInputError(
-            f"Reading {what} needs the package {package}, which is not installed. Install it: pip install "
-            f"'oddsmith[{extra}]'."
         ) from None

@@ -30,7 +30,7 @@ def sql(
 ) -> None:
     """Write a model as one SQL query that predicts the rows of a table."""
     from oddsmith.cli.data import load_model
-    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.model_spec import read_costs
 
     fitted = load_model(model)
     costs = read_costs(loss, reject, fitted.classes_)

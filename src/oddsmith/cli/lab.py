@@ -36,7 +36,7 @@ def explore(
 ) -> None:
     """Explore a fitted model in the browser: a form of its columns, the probability, and changes of the decision."""
     from oddsmith.cli.data import load_model, open_data
-    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.model_spec import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types
     from oddsmith.lab.explorer import Explorer
     from oddsmith.lab.server import serve

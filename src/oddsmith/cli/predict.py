@@ -89,7 +89,7 @@ def decide(
     The columns are 'decision', 'expected_loss' and, with --reject, 'rejected': rejected rows have an empty decision.
     """
     from oddsmith.cli.data import load_model
-    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.model_spec import read_costs
     from oddsmith.data_access.prediction_table import PredictionTable
     from oddsmith.decision.loss import read_loss
     from oddsmith.engines.files.dialect import TextDialect
@@ -129,7 +129,7 @@ def evaluate(
     Use rows that it was not fitted to: scores on its training rows are optimistic.
     """
     from oddsmith.cli.data import check_column, load_model, open_data
-    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.model_spec import read_costs
     from oddsmith.cli.table_fit import drops_unlabelled, with_target
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
     from oddsmith.decision.actions import REJECT

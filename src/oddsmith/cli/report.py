@@ -88,7 +88,7 @@ def report(
     On the training rows, scores are leave-one-out scores if the model has them; on other rows, plain scores.
     """
     from oddsmith.cli.data import check_column, check_output, load_model, open_data
-    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.cli.model_spec import read_costs
     from oddsmith.cli.table_fit import drops_unlabelled, with_target
     from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
     from oddsmith.engines.files.dialect import TextDialect

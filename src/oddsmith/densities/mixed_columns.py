@@ -16,6 +16,7 @@ from oddsmith.densities.covariance_checks import Names, check_present, check_var
 from oddsmith.densities.rows import RowMatrix, dense, select, stored, tiles
 from oddsmith.design.columns import Columns
 from oddsmith.design.fitted_basis import whole
+from oddsmith.design.levels import in_order
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -175,11 +176,7 @@ def _code(values: list[Any], codes: Array, levels: tuple[Any, ...]) -> tuple[Arr
 
 
 def _union(a: Iterable[Any], b: Iterable[Any]) -> tuple[Any, ...]:
-    values = {value for value in (*a, *b) if value is not None}
-    try:
-        return tuple(sorted(values))
-    except TypeError:
-        return tuple(sorted(values, key=str))
+    return in_order({value for value in (*a, *b) if value is not None}, None)
 
 
 def params_of(plan: ColumnPlan, K: int) -> FeaturesParams:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines.scan import comes_from, offers
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, import_extra
 
 Collection: TypeAlias = Any  # A Dask DataFrame, Series or Array.
 Lazy: TypeAlias = Any  # A value of Dask that is not computed yet.
@@ -152,10 +152,5 @@ def _as_cut(frame: Collection) -> list[Lazy]:
 
 
 def dask_package() -> Any:
-    """Return the package dask; without it, an error that names the extra to install."""
-    try:
-        return import_module("dask")
-    except ImportError:
-        raise InvalidInputError(
-            "Dask data needs the package dask, which is not installed: pip install 'oddsmith[dask]'."
-        ) from None
+    """Return the package dask."""
+    return import_extra("dask", "Dask data", "dask")

@@ -3,31 +3,37 @@
 Rows are stored as pieces in a file, encoded blocks in another beside it. The result is one small row: the number of a
 partition, its row count, and its statistic as bytes. A token represents a partition: the name of its stored data, and
 the files from which it is read, if any.
+
+A file is written completely or not at all. It is only for this machine and this run: the process that wrote it reads
+it, and arrays in it are memory-mapped, never copied.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import groupby
+from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
 from oddsmith.engines.base import merged
 from oddsmith.engines.blas_threads import one_blas_thread
-from oddsmith.engines.mmap_store import put, take
 from oddsmith.engines.partitioned import Job, Piece, as_it_is
 from oddsmith.errors import OddsmithError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 TOKEN = "part int, rows bigint, name string, files binary"  # The columns of a token.
@@ -218,3 +224,58 @@ def _fold(job: Job[Any], pieces: Iterable[Piece]) -> object:
         gc.collect()
         gc.freeze()
     return total
+
+
+LINE = 64  # Arrays begin at multiples of this, as compiled code likes it; and sums have the same bits at every reading.
+
+
+def put(path: Path, things: Iterable[Any]) -> int:
+    """Write objects to a file, one at a time, and return their number; the file appears when it is complete.
+
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     put(Path(folder, "a"), [np.eye(2), "b"]), list(take(Path(folder, "a")))
+    (2, [array([[1., 0.], [0., 1.]]), 'b'])
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            index = [_append(file, thing) for thing in things]
+            end = file.tell()
+            pickle.dump(index, file)
+            file.write(end.to_bytes(8, "little"))
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return len(index)
+
+
+def take(path: Path) -> Iterator[Any]:
+    """Yield the objects in a file; their arrays are read-only views of it."""
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        file.seek(int.from_bytes(file.read(8), "little"))
+        for head, start, spans in pickle.load(file):
+            length = spans[-1][1] if spans else 0
+            view = memoryview(mmap(file.fileno(), length, access=ACCESS_READ, offset=start) if length else b"")
+            yield pickle.loads(head, buffers=[view[i:j] for i, j in spans])
+
+
+def _append(file: BinaryIO, thing: object) -> tuple[bytes, int, list[tuple[int, int]]]:
+    """Write the arrays of an object; return the rest of it, their start, and the offset of each."""
+    arrays: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(thing, protocol=5, buffer_callback=arrays.append)
+    start = _pad(file, ALLOCATIONGRANULARITY)
+    spans = []
+    for array in arrays:
+        first = _pad(file, LINE) - start
+        spans.append((first, first + file.write(array.raw())))
+    return head, start, spans
+
+
+def _pad(file: BinaryIO, step: int) -> int:
+    """Fill up to the next multiple of ``step`` and return it."""
+    file.write(bytes(-file.tell() % step))
+    return file.tell()

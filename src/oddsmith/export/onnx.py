@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.errors import InvalidInputError, UnknownNameError, import_extra
 from oddsmith.export.formulas import FormulaWriter
 from oddsmith.export.model_formulas import model_formulas, plain_labels, table_names
 from oddsmith.models.base import Classifier
@@ -39,7 +39,7 @@ class OnnxWriter(FormulaWriter[Tensor]):
     def __init__(self, names: Sequence[str], dtype: str = "float64", *, matrix: bool = False) -> None:
         if dtype not in ("float64", "float32"):
             raise UnknownNameError("dtype", dtype, ["float64", "float32"])
-        self.onnx = _package()
+        self.onnx = import_extra("onnx", "to_onnx", "onnx")
         self.dtype = np.dtype(dtype)
         info = np.finfo(self.dtype)
         self.highest, self.smallest = float(info.max), float(info.tiny)
@@ -229,17 +229,3 @@ def _label_table(onnx: ModuleType, labels: list[Any]) -> tuple[Any, Any]:
     if isinstance(labels[0], float):
         return np.array([*labels, np.nan]), onnx.TensorProto.DOUBLE
     return np.array([*map(int, labels), np.iinfo(np.int64).min], dtype=np.int64), onnx.TensorProto.INT64
-
-
-def _package() -> ModuleType:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError:
-        raise InvalidInputError(
-            "to_onnx needs the package onnx, which is not installed: pip install 'oddsmith[onnx]'."
-        ) from None
-    package: ModuleType = onnx
-    return package

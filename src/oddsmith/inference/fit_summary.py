@@ -41,17 +41,21 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
             errors = columns["std_error"] if intervals == "confint" else None
             columns["lower"], columns["upper"] = profile_ends(fit, level, errors)
     columns = {name: np.where(weights.aliased, np.nan, column) for name, column in columns.items()}
-    if is_posterior:
-        shown = ("estimate", "std_error", "lower", "upper")
-        columns = {name: columns[source] for name, source in zip(POSTERIOR, shown, strict=True)}
     names: dict[str, Any] = {} if weights.classes is None else {"class": weights.classes}
-    table = {**names, "term": weights.terms, **columns}
-    if fit.link is None:
-        prefix = "credible_" if is_posterior else ""
-        with np.errstate(over="ignore"):
-            table["odds_ratio"] = np.exp(columns["estimate"])
-            table |= {f"odds_{end}": np.exp(columns[f"{prefix}{end}"]) for end in ("lower", "upper")}
+    table = {**names, "term": weights.terms, **_shown_columns(fit, columns, is_posterior)}
     return _summary(fit, table, _remarks(fit, kind, intervals, level), level)
+
+
+def _shown_columns(fit: FitRecord, columns: dict[str, Array], is_posterior: bool) -> dict[str, Array]:
+    """Return the columns of a summary under the names that they have there, with odds ratios for the logit."""
+    estimate, lower, upper = (columns[name] for name in ("estimate", "lower", "upper"))
+    if is_posterior:
+        columns = dict(zip(POSTERIOR, (estimate, columns["std_error"], lower, upper), strict=True))
+    if fit.link is None:
+        with np.errstate(over="ignore"):
+            odds = {"odds_ratio": estimate, "odds_lower": lower, "odds_upper": upper}
+            columns |= {name: np.exp(values) for name, values in odds.items()}
+    return columns
 
 
 def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
@@ -111,15 +115,7 @@ def summarize_levels(fit: FitRecord, level: float) -> Summary:
         name = str(terms[H.start]).partition("[")[0]
         p = chi2.sf(statistic, df)
         remarks.append(f"{name}: joint Wald test of {df:,} levels, χ² = {statistic:.6g}, p = {p:.4g}")
-    if gaussian:
-        shown = ("estimate", "std_error", "lower", "upper")
-        columns = {name: columns[source] for name, source in zip(POSTERIOR, shown, strict=True)}
-    table: dict[str, Any] = {"term": [terms[j] for j in inside], **columns}
-    if fit.link is None:
-        prefix = "credible_" if gaussian else ""
-        with np.errstate(over="ignore"):
-            table["odds_ratio"] = np.exp(table["estimate"])
-            table |= {f"odds_{end}": np.exp(columns[f"{prefix}{end}"]) for end in ("lower", "upper")}
+    table: dict[str, Any] = {"term": [terms[j] for j in inside], **_shown_columns(fit, columns, gaussian)}
     return _summary(fit, table, tuple(remarks), level)
 
 

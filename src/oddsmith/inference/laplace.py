@@ -14,6 +14,7 @@ from scipy import linalg
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
+from oddsmith.solvers.general import read_start
 from oddsmith.solvers.line_search import backtrack
 from oddsmith.solvers.policy import POLICY
 
@@ -121,14 +122,10 @@ def laplace(
     for name, f in (("log_density", log_density), ("gradient", gradient), ("hessian", hessian)):
         if not callable(f) and (f is not None or name == "log_density"):
             raise InvalidTypeError(f"{name} must be a function, found {f!r}.")
-    try:
-        x = np.asarray(start, dtype=float)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"start must be a number or a vector of numbers, found {start!r}.") from None
-    if x.ndim > 1 or x.size == 0 or not np.all(np.isfinite(x)):
+    x, scalar = read_start(start)
+    if x.size == 0:
         raise InvalidInputError(f"start must be a finite number or vector, found {start!r}.")
-    target = _Target(function=log_density, scalar=x.ndim == 0, gradient=gradient, hessian=hessian)
-    x = np.atleast_1d(x)
+    target = _Target(function=log_density, scalar=scalar, gradient=gradient, hessian=hessian)
     value = target.value(x)
     if not np.isfinite(value):
         raise InvalidInputError(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from oddsmith.block import Block
 from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import SeparationWarning
-from oddsmith.inference.eliminated_covariance import EliminatedCovariance
+from oddsmith.inference.covariance import EliminatedCovariance
 from oddsmith.inference.fit_record import FitRecord, each_tile
 from oddsmith.inference.posterior import laplace_posterior
 from oddsmith.links import Link, probabilities

@@ -12,7 +12,7 @@ from scipy import linalg
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError, as_input_errors
-from oddsmith.inference.eliminated_covariance import EliminatedCovariance
+from oddsmith.inference.covariance import EliminatedCovariance
 from oddsmith.inference.fit_record import INTERCEPT, FitRecord
 from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.likelihood.coordinates import make_contrast

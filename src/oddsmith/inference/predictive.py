@@ -12,7 +12,7 @@ from oddsmith.block import Block
 from oddsmith.design.inputs import read_offset
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.inference.eliminated_covariance import EliminatedCovariance
+from oddsmith.inference.covariance import EliminatedCovariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.inference.posterior import Posterior, laplace_posterior

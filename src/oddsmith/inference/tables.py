@@ -87,7 +87,7 @@ class ReportTable(Table):
         return ()
 
     def _shown(self) -> tuple[list[str], list[bool], list[list[str]], tuple[str, ...]]:
-        """Return what a terminal and a notebook show: without empty columns and with so many rows, and the notes."""
+        """Return header, kinds, cells and notes for display: no empty columns, and at most ``most_rows`` rows."""
         header, text, rows = self._cells()
         more = len(rows) - self.most_rows
         notes = (f"… and {more:,} more rows: to_pandas() has them all", *self.notes) if more > 0 else self.notes

@@ -330,12 +330,10 @@ def _at_zero_weights(kernels: Kernels, block: Block, at: CurvatureParams) -> Sum
 
 def _chunks(block: Block, at: CurvatureParams) -> Iterator[Block]:
     """Yield the rows in parts of at least as many rows as columns: with fewer, Hessians are more work than rows."""
-    (C, P), n, Phi = at.size, block.n_rows, block.Phi.concrete()
+    (C, P), block = at.size, block.concrete()
     step = max(64, P - 1, CHUNK_BYTES // (8 * max(P, 2 * C)))
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        s, offset = (None if part is None else part[start:stop] for part in (block.s, block.offset))
-        yield Block(Phi.slice(start, stop), block.t[start:stop], s, offset)
+    for start in range(0, block.n_rows, step):
+        yield block.slice(start, min(start + step, block.n_rows))
 
 
 def _by_products(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
@@ -492,10 +490,9 @@ def _csr_hessian(kernels: Kernels, block: Block, h: Array, at: CurvatureParams) 
 
 
 def _csr_longest(kernels: Kernels, block: Block, at: CurvatureParams) -> float:
-    center, inverse = at.center, at.inverse
-    if inverse is None:
+    if at.inverse is None:
         return 0.0
-    s, center, inverse = contiguous(block.s), *(np.ascontiguousarray(part, dtype=float) for part in (center, inverse))
+    s, (center, inverse) = contiguous(block.s), (np.ascontiguousarray(a, dtype=float) for a in (at.center, at.inverse))
     same = not center.any() and bool((inverse == inverse[0]).all())  # then no column indices are read
     problem = _csr_problem(block, s=s, w=None if same else center, v=inverse)
     problem.b = float((center**2 * inverse).sum())

@@ -21,8 +21,8 @@ LONGEST_RUN = 4096
 
 
 @dataclass(kw_only=True)
-class Walk:
-    """The state of a running perceptron.
+class PocketState:
+    """The state of a running perceptron, and the pocket of its best weights (Gallant).
 
     ``V`` (C × (M+1), intercept first) are the weights: one row for two classes (positive: class 1), K for more.
     ``best`` are those with the fewest rows wrong (``best_errors``) among the weights that were counted: those at
@@ -84,20 +84,20 @@ def correct(x: Array, k: int, rival: int, step_size: float, bias: float, V: Arra
 
 
 def run_epoch(
-    X: Any, t: npt.NDArray[np.int32], order: npt.NDArray[np.intp], step_size: float, bias: float, walk: Walk
+    X: Any, t: npt.NDArray[np.int32], order: npt.NDArray[np.intp], step_size: float, bias: float, state: PocketState
 ) -> None:
     """Visit the rows (dense or CSR, float64) once in the given order and correct each mistake, in place.
 
-    >>> walk = Walk(V=np.zeros((1, 2)))
-    >>> run_epoch(np.array([[-1.0], [2.0]]), np.array([0, 1], dtype=np.int32), np.arange(2), 1.0, 1.0, walk)
-    >>> walk.V.tolist(), walk.mistakes
+    >>> state = PocketState(V=np.zeros((1, 2)))
+    >>> run_epoch(np.array([[-1.0], [2.0]]), np.array([0, 1], dtype=np.int32), np.arange(2), 1.0, 1.0, state)
+    >>> state.V.tolist(), state.mistakes
     ([[-1.0, 1.0]], 1)
     """
     kernels = native.kernels()
     if kernels is not None:
-        _run_compiled(kernels, X, t, order, step_size, bias, walk)
+        _run_compiled(kernels, X, t, order, step_size, bias, state)
         return
-    _run(X[order].toarray() if sparse.issparse(X) else X[order], t[order], step_size, bias, walk)
+    _run(X[order].toarray() if sparse.issparse(X) else X[order], t[order], step_size, bias, state)
 
 
 def _run_compiled(
@@ -107,10 +107,10 @@ def _run_compiled(
     order: npt.NDArray[np.intp],
     step_size: float,
     bias: float,
-    walk: Walk,
+    state: PocketState,
 ) -> None:
     """Run an epoch by the compiled kernel."""
-    state = np.array([walk.mistakes, walk.run, walk.longest, walk.best_errors], dtype=np.int64)
+    counts = np.array([state.mistakes, state.run, state.longest, state.best_errors], dtype=np.int64)
     if sparse.issparse(X):
         index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
         places = (np.ascontiguousarray(part, dtype=index) for part in (X.indices, X.indptr))
@@ -120,28 +120,28 @@ def _run_compiled(
     narrow = arrays[2] is not None and arrays[2].dtype == np.int32
     rows = EpochRows(*map(address, arrays), narrow, *X.shape)
     t, order = np.ascontiguousarray(t, dtype=np.int32), np.ascontiguousarray(order, dtype=np.int64)
-    pointers = address(walk.V), address(walk.best), address(state)
-    kernels("perceptron", rows, address(t), address(order), step_size, bias, len(walk.V), *pointers)
-    walk.mistakes, walk.run, walk.longest, walk.best_errors = (int(value) for value in state)
+    pointers = address(state.V), address(state.best), address(counts)
+    kernels("perceptron", rows, address(t), address(order), step_size, bias, len(state.V), *pointers)
+    state.mistakes, state.run, state.longest, state.best_errors = (int(value) for value in counts)
 
 
-def _run(X: Array, t: npt.NDArray[np.int32], step_size: float, bias: float, walk: Walk) -> None:
+def _run(X: Array, t: npt.NDArray[np.int32], step_size: float, bias: float, state: PocketState) -> None:
     """Go through the rows as they lie, looking for the next mistake in growing runs."""
     start, length = 0, 16
     while start < len(t):
         part = slice(start, start + length)
-        m, rival = margins(X[part], t[part], walk.V, bias)
+        m, rival = margins(X[part], t[part], state.V, bias)
         wrong = m <= 0.0
         first = int(wrong.argmax())
         if not wrong[first]:
-            walk.run += len(m)
+            state.run += len(m)
             start, length = start + len(m), min(2 * length, LONGEST_RUN)
             continue
-        walk.run += first
-        if walk.run > 2 * walk.longest:
-            walk.longest = walk.run
-            walk.keep(int(np.count_nonzero(margins(X, t, walk.V, bias)[0] <= 0.0)))
+        state.run += first
+        if state.run > 2 * state.longest:
+            state.longest = state.run
+            state.keep(int(np.count_nonzero(margins(X, t, state.V, bias)[0] <= 0.0)))
         n = start + first
-        correct(X[n], int(t[n]), int(rival[first]), step_size, bias, walk.V)
-        walk.mistakes, walk.run = walk.mistakes + 1, 0
+        correct(X[n], int(t[n]), int(rival[first]), step_size, bias, state.V)
+        state.mistakes, state.run = state.mistakes + 1, 0
         start, length = n + 1, max(16, min(length, 2 * (first + 1)))

@@ -12,10 +12,9 @@ import numpy as np
 from oddsmith.lab.decisions import answer_decisions, answer_widths
 from oddsmith.lab.fields import Fields
 from oddsmith.lab.maps import LAYERS
-from oddsmith.lab.pane import MOST_CLASSES, MOST_POINTS, answer_pane
+from oddsmith.lab.pane import MOST_CLASSES, MOST_POINTS, answer_pane, answer_script
 from oddsmith.lab.pane_model import BASES, COVARIANCES, INNER, KINDS, PRIORS
 from oddsmith.lab.presets import PRESETS, draw_points
-from oddsmith.lab.scripts import answer_script
 from oddsmith.lab.tables import answer_columns, answer_table
 from oddsmith.lab.walks import METHODS, answer_walk
 from oddsmith.links import LINKS

@@ -34,7 +34,7 @@ FIELDS = ("kind", "link", "prior", "basis", "covariance", "inner", "epochs", "se
 
 
 def build_model(fields: Fields, classes: Indices, dims: int) -> Classifier:
-    """Return the estimator that the field ``model`` describes, for these codes of classes and so many columns.
+    """Return the estimator that the field ``model`` describes, for these class codes and ``dims`` columns.
 
     >>> build_model(Fields({"kind": "gaussian", "covariance": "separate"}), np.arange(2), 2)
     GaussianClassifier(covariance='separate')

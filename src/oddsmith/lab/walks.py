@@ -134,7 +134,7 @@ def _values(problem: Likelihood, centre: Array, axes: tuple[int, int], first: Ar
 
 
 def _thinned(problem: Likelihood, most: int = 1000) -> Likelihood:
-    """Return the problem on some of its rows, where there are so many that a surface would take seconds."""
+    """Return the problem on at most ``most`` of its rows: with more, a surface would take seconds."""
     step = -(-len(problem.t) // most)
     if step == 1:
         return problem

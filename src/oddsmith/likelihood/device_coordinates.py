@@ -47,7 +47,7 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
 
 
 def _surely_shown(found: Array, n: int, rows: int) -> bool:
-    """Whether, for sure, at least so many of n numbers of each column differ from its commonest one.
+    """Whether it is certain that at least ``rows`` of n numbers of each column differ from its most frequent one.
 
     Were they fewer, the farthest of them would be nearly √(n / rows) standard deviations from the mean. ``found`` is
     the variance, the mean, the least and the largest number of each column.

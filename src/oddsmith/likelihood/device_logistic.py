@@ -259,7 +259,7 @@ class DeviceLogistic:
         return sums, gram.total()
 
     def _chunks(self, rows: int) -> Iterator[DeviceBlock]:
-        """Yield the rows of a subsample, about so many at once."""
+        """Yield the rows of a subsample, about ``rows`` at a time."""
         for block in self.source.blocks():
             for start, stop in chunks(len(block.X) if block.rows is None else len(block.rows), 1, rows):
                 if block.rows is not None:

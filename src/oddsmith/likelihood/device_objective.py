@@ -10,7 +10,7 @@ import torch
 
 from oddsmith.engines.gpu import DeviceSource
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.device.softmax import class_curvature, class_moments, column_gram, softmax_sums
+from oddsmith.kernels.device.softmax import SoftmaxPoint, class_curvature, class_moments, column_gram, softmax_sums
 from oddsmith.likelihood.device_logistic import DeviceLogistic
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.rows.device import Tensor
@@ -113,12 +113,9 @@ class TensorObjective:
 
     def evaluate(self, w: Tensor, order: int = 1) -> ObjectiveValue:
         """Return value and gradient at ``w``: one pass, and one wait for the device."""
-        x, inverse = w.reshape(self.shape), 1.0 / self.scale
+        x, at = w.reshape(self.shape), self._at(w)
         self.state.passes += 1
-        parts = [
-            softmax_sums(*block, x[:, 1:], x[:, 0].contiguous(), self.center, inverse, precision=self.precision)
-            for block in self.source.blocks()
-        ]
+        parts = [softmax_sums(*block, at, precision=self.precision) for block in self.source.blocks()]
         loss, g = sum(part[0] for part in parts), sum(part[1] for part in parts)
         delta = x - self.mean
         slope = delta * self.Q
@@ -126,19 +123,21 @@ class TensorObjective:
         numbers = torch.stack([loss / self.fraction, 0.5 * (delta * slope).sum()]).tolist()
         return ObjectiveValue(w=w, value=sum(numbers), log_likelihood=-numbers[0], gradient=gradient.ravel())
 
+    def _at(self, w: Tensor) -> SoftmaxPoint:
+        """Return a point as the kernels take it."""
+        x = w.reshape(self.shape)
+        return SoftmaxPoint(x[:, 1:], x[:, 0].contiguous(), self.center, 1.0 / self.scale)
+
     def class_moments(self, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return ``Σ h``, ``Σ h u`` and ``Σ h u²`` of each class, with ``h = p (1 − p)`` and ``u = Vᵀ z``: one pass."""
-        x, inverse = w.reshape(self.shape), 1.0 / self.scale
-        parts = [class_moments(*block, x[:, 1:], x[:, 0], self.center, inverse, V) for block in self.source.blocks()]
+        at = self._at(w)
+        parts = [class_moments(*block, at, V) for block in self.source.blocks()]
         return tuple(sum(part) / self.fraction for part in zip(*parts, strict=True))
 
     def class_curvature(self, w: Tensor) -> Tensor:
         """Return the Hessian between the intercepts of all classes, K × K, in this precision; each row counts once."""
-        x, inverse, exact = w.reshape(self.shape), 1.0 / self.scale, self.precision == 2
-        return sum(
-            class_curvature(*block, x[:, 1:], x[:, 0], self.center, inverse, exact=exact)
-            for block in self.source.blocks()
-        )
+        at, exact = self._at(w), self.precision == 2
+        return sum(class_curvature(*block, at, exact=exact) for block in self.source.blocks())
 
     def column_gram(self) -> Tensor:
         """Return ``Σ s z zᵀ`` of the scaled columns, M × M, to three digits: a pass."""

@@ -17,7 +17,7 @@ from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_finite, feature_names, read_labels, read_rows
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
-from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
+from oddsmith.kernels.perceptron import PocketState, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.estimator import check_count, check_seed
 from oddsmith.models.foreign_parameters import checked_names
@@ -135,12 +135,12 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         if has_basis(self):
             check_finite(Phi, self._names())
         factors = weigh_classes(self, classes, t, None)
-        walk, converged, records = self._walk(Phi, t, len(classes), factors)
-        V = _reported(walk.V if converged else walk.best, factors)
+        state, converged, records = self._run_epochs(Phi, t, len(classes), factors)
+        V = _reported(state.V if converged else state.best, factors)
         self.classes_ = classes
         self.coef_, self.intercept_ = V[:, 1:].copy(), V[:, 0].copy()
-        self.converged_, self.n_mistakes_ = converged, walk.mistakes
-        self.n_errors_ = 0 if converged else walk.best_errors
+        self.converged_, self.n_mistakes_ = converged, state.mistakes
+        self.n_errors_ = 0 if converged else state.best_errors
         columns = (*COLUMNS, WEIGHTS) if records_weights() else COLUMNS
         self.n_iter_, self.trace_ = len(records), Trace(tuple(records), columns)
         self._warn(len(t))
@@ -153,9 +153,9 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         check_count("max_epochs", self.max_epochs)
         check_seed(self.seed)
 
-    def _walk(
+    def _run_epochs(
         self, Phi: RowMatrix, t: npt.NDArray[np.int32], K: int, factors: Array | None
-    ) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
+    ) -> tuple[PocketState, bool, list[tuple[Any, ...]]]:
         """Run the epochs; ``factors`` are the class weights of the rows.
 
         1. Visit the rows in this epoch's order and correct each mistake.
@@ -169,40 +169,40 @@ class PerceptronClassifier(GeometryMixin, Classifier):
             Phi, bias = _times(Phi, factors, bias), 0.0
         n, M = Phi.shape
         # Short runs say little: weights are worth a count of all rows after 1/64 of them without a mistake.
-        walk = Walk(V=np.zeros((1 if K == 2 else K, M + 1)), longest=n // 128)
+        state = PocketState(V=np.zeros((1 if K == 2 else K, M + 1)), longest=n // 128)
         cheapest = np.inf
         if factors is not None:
-            walk.longest = NEVER  # runs are counted without weights
-            cheapest = _keep_constant(walk, t, factors) if constant else np.inf
+            state.longest = NEVER  # runs are counted without weights
+            cheapest = _keep_constant(state, t, factors) if constant else np.inf
         rng = None if self.seed is None else np.random.default_rng(self.seed)
         records: list[tuple[Any, ...]] = []
         began = time.perf_counter()
         for epoch in range(1, int(self.max_epochs) + 1):
-            before = walk.mistakes
+            before = state.mistakes
             order = np.arange(n) if rng is None else rng.permutation(n)
-            run_epoch(Phi, t, order, step_size, bias, walk)  # 1
-            m, rival = margins(Phi, t, walk.V, bias)  # 2
+            run_epoch(Phi, t, order, step_size, bias, state)  # 1
+            m, rival = margins(Phi, t, state.V, bias)  # 2
             if not np.isfinite(m).all():
                 raise self._too_large(Phi)
             errors = int(np.count_nonzero(m <= 0.0))
             if factors is None:
-                walk.keep(errors)
+                state.keep(errors)
             elif (cost := float(factors[m <= 0.0].sum())) < cheapest - ALIKE * factors.sum():
-                walk.best[:], walk.best_errors, cheapest = walk.V, errors, cost
-            doubtful = m <= rounding(Phi, walk.V, bias) if errors == 0 else m <= 0.0
-            if walk.mistakes == before and doubtful.any():  # 4
+                state.best[:], state.best_errors, cheapest = state.V, errors, cost
+            doubtful = m <= rounding(Phi, state.V, bias) if errors == 0 else m <= 0.0
+            if state.mistakes == before and doubtful.any():  # 4
                 for i in np.flatnonzero(doubtful):
                     x = dense(Phi[[i]])[0]
-                    correct(x, int(t[i]), int(rival[i]), step_size, bias, walk.V)
-                    walk.mistakes += 1
+                    correct(x, int(t[i]), int(rival[i]), step_size, bias, state.V)
+                    state.mistakes += 1
             objective = float(-m[m <= 0.0].sum())
             seconds = time.perf_counter() - began
-            V = _reported(walk.V, factors)
+            V = _reported(state.V, factors)
             kept = ((V[0] if K == 2 else V).copy(),) if records_weights() else ()
-            records.append((epoch, objective, walk.mistakes - before, errors, walk.best_errors, seconds, *kept))
+            records.append((epoch, objective, state.mistakes - before, errors, state.best_errors, seconds, *kept))
             if not doubtful.any():  # 3
-                return walk, True, records
-        return walk, False, records
+                return state, True, records
+        return state, False, records
 
     def _too_large(self, Phi: RowMatrix) -> InvalidInputError:
         """Return the error for rows whose margins are not finite."""
@@ -247,10 +247,10 @@ def _reported(V: Array, factors: Array | None) -> Array:
     return V if factors is None else V[:, 1:]
 
 
-def _keep_constant(walk: Walk, t: npt.NDArray[np.int32], factors: Array) -> float:
+def _keep_constant(state: PocketState, t: npt.NDArray[np.int32], factors: Array) -> float:
     """Keep the weights that always predict the class of largest total weight; return the weight of their mistakes."""
     weight = np.bincount(t, weights=factors)
     k = int(weight.argmax())
-    walk.best[0 if len(walk.best) == 1 else k, 1] = -1.0 if len(walk.best) == 1 and k == 0 else 1.0
-    walk.best_errors = int(np.count_nonzero(t != k))
+    state.best[0 if len(state.best) == 1 else k, 1] = -1.0 if len(state.best) == 1 and k == 0 else 1.0
+    state.best_errors = int(np.count_nonzero(t != k))
     return float(weight.sum() - weight[k])

@@ -29,7 +29,8 @@ ENOUGH = 1e-2
 """Squared Newton decrement per weight before the last step: of 100,000 × 20 a hundredth of it moved losses by 2e-6."""
 NEWTON_ENOUGH = 1e-3 * ENOUGH  # The same for few rows, where a pass costs little.
 PASSES = 16
-"""Compiled kernels serve paths that read so many `compiled_elements`: 12,000 × 20 in half the time, once loaded."""
+"""Numbers in the rows of all fits, in units of `large_elements`, from which the rows of a fold share the threads, not
+the folds: 12,000 × 20 then took half the time."""
 HESSIAN_ROWS = 8000
 """Rows of a sample's Hessian, at least: of 100,000 × 20, 2,000 took as long and 32,000 a third longer."""
 ROWS_A_WEIGHT = 40

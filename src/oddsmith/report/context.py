@@ -21,6 +21,7 @@ from oddsmith.decision.loss import LossLike, LossMatrix, read_loss, read_probabi
 from oddsmith.design.class_weight import read_weights
 from oddsmith.design.frame import Frame, read_frame
 from oddsmith.design.inputs import as_table, read_offset, split_target
+from oddsmith.design.missing_values import complete_rows
 from oddsmith.design.table import Design
 from oddsmith.design.text_columns import read_formats
 from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning, as_input_errors
@@ -335,12 +336,10 @@ def _array_frame(model: Classifier, X: Any) -> Frame:
 
 def _complete_rows(frame: Frame) -> Indices | None:
     """Return the rows without missing values, None if that is all of them."""
-    complete = np.ones(frame.n_rows, dtype=bool)
-    for name in frame.columns:
-        complete &= ~frame.missing(name)
-    if not complete.any():
+    complete = complete_rows(frame, empty_ok=True)
+    if complete is not None and not complete.any():
         raise InvalidInputError("Every row has a missing value, and the model reads complete rows only.")
-    return None if complete.all() else np.flatnonzero(complete)
+    return None if complete is None else np.flatnonzero(complete)
 
 
 def fitted_with_offset(model: Classifier) -> bool:

@@ -25,11 +25,10 @@ from oddsmith.report.fit import certificate_section, model_section, weights_sect
 from oddsmith.report.glance import glance_section
 from oddsmith.report.html import Markup, clean, tag
 from oddsmith.report.importance import importance_section
-from oddsmith.report.origin import Origin, Paths
 from oddsmith.report.performance import calibration_section, decision_section, discrimination_section
 from oddsmith.report.robustness import class_prior_section, comparison_section, influence_section
 from oddsmith.report.subgroups import subgroups_section
-from oddsmith.report.usage import provenance_section, signature_section, usage_section
+from oddsmith.report.usage import Origin, Paths, provenance_section, signature_section, usage_section
 
 Section = tuple[str, str, Markup]  # The key, title and body of a part of the page.
 

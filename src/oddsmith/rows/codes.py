@@ -89,7 +89,7 @@ class CodeRows(Rows):
         return np.concatenate([w, np.zeros((1, *w.shape[1:]))])[self.entries]
 
     def by_column(self, table: Array) -> Array:
-        """Return the entries of such a table as those of the columns (M)."""
+        """Return a table by code + 1 as one number for each column (M)."""
         entries, columns = self.entries, np.zeros(self.shape[1])
         there = entries >= 0
         columns[entries[there]] = table[there]

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,10 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
+
+if TYPE_CHECKING:
+    from oddsmith.kernels.newton import NewtonSteps
+    from oddsmith.solvers.certificate import InverseBound
 
 Factor = SpdFactor | BorderedFactor  # A factor of a Hessian.
 
@@ -173,60 +177,19 @@ class Objective(HessianProducts, Protocol):
         """Return a bound of the decrement at ``e`` without forming the Hessian."""
 
 
-class InverseBounds(Protocol):
-    """An upper bound of ``rᵀ H⁻¹ r`` for any r, with the self-concordance constant in its norm."""
-
-    @property
-    def rho(self) -> float:
-        """The self-concordance constant."""
-
-    @property
-    def noise(self) -> float:
-        """The contribution of gradient rounding errors to a decrement."""
-
-    def square(self, r: Array) -> float:
-        """Return the bound of ``rᵀ H⁻¹ r``."""
-
-    def gap(self, g: Array, curvature: Array, rounding: float) -> float:
-        """Return a bound of objective − optimum from the gradient, its rounding and the diagonal of the Hessian."""
-
-
 @runtime_checkable
 class CurvatureBound(Protocol):
     """An objective whose inverse Hessian is bounded by its prior."""
 
-    def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBounds | None:
+    def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBound | None:
         """Return the bound at ``e``, or None."""
-
-
-class PlainSteps(Protocol):
-    """Newton steps that were taken at their full length: where they end, and what was found before each.
-
-    A row of ``trace``: the objective, the loss (minus the log likelihood), the gradient's norm, the decrement.
-    """
-
-    @property
-    def w(self) -> Array:
-        """The point after the last step."""
-
-    @property
-    def trace(self) -> Array:
-        """Steps × 4."""
-
-    @property
-    def evaluations(self) -> int:
-        """Number of passes."""
-
-    @property
-    def first(self) -> int:
-        """The pass among these that the first step is from, 0 for an earlier one."""
 
 
 @runtime_checkable
 class FusedNewton(Protocol):
     """An objective that takes the plain steps of Newton's method faster than by an evaluation each."""
 
-    def newton_steps(self, w: Array, steps: int, small: float) -> PlainSteps | None:
+    def newton_steps(self, w: Array, steps: int, small: float) -> NewtonSteps | None:
         """Take up to ``steps`` steps from ``w``, until a decrement of ``small`` is due; None where it cannot."""
 
 
@@ -236,14 +199,6 @@ class RowSpace(Protocol):
 
     def in_row_space(self) -> tuple[Subsample, Callable[[Array], Array]] | None:
         """Return the same objective over combinations of the rows, and their weights in all columns; None if none."""
-
-
-@runtime_checkable
-class EigenvalueBound(Protocol):
-    """An objective whose prior bounds the eigenvalues of its Hessian."""
-
-    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
-        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 if there is none."""
 
 
 class ColumnCurvature(Objective, Protocol):
@@ -256,11 +211,11 @@ class ColumnCurvature(Objective, Protocol):
 class ImplicitCurvature(HessianProducts, Protocol):
     """A lower bound of the Hessian at one point, as products."""
 
-    def inverse_bound(self, self_concordance: float, rounding: float) -> InverseBounds | None:
+    def inverse_bound(self, self_concordance: float, rounding: float) -> InverseBound | None:
         """Return a bound of its inverse, or None."""
 
 
-class Subsample(ColumnCurvature, EigenvalueBound, Protocol):
+class Subsample(ColumnCurvature, Protocol):
     """The objective over a part of the rows, scaled up to all of them."""
 
     @property
@@ -273,6 +228,9 @@ class Subsample(ColumnCurvature, EigenvalueBound, Protocol):
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
+
+    def eigenvalue_bound(self, H: Array | BorderedDiagonal) -> float:
+        """Return a lower bound of the smallest eigenvalue of a Hessian from the prior, 0 if there is none."""
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
         """Return the same lower bound without forming it, or None."""
@@ -377,7 +335,7 @@ class Recorder:
             self.last = e.w
             self.records.append(self._record(e, step_size, self.stage, *more))
 
-    def add_steps(self, steps: PlainSteps) -> None:
+    def add_steps(self, steps: NewtonSteps) -> None:
         """Record plain Newton steps, which the objective has counted as passes already."""
         first = self.objective.passes - steps.evaluations + steps.first
         seconds = time.perf_counter() - self.began

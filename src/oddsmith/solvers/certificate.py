@@ -93,13 +93,21 @@ def certificate_from(
 ) -> Certificate:
     """Return the certificate from a bound of the decrement; the factor is used for the condition number only."""
     gap = gap_bound(bound.decrement, bound.rho)
+    condition = np.nan if factor is None else factor.condition
+    return certificate_of_gap(gap, e, tol, objective.passes, condition=condition, rigorous=bound.exact)
+
+
+def certificate_of_gap(
+    gap: float, e: ObjectiveValue, tol: float, passes: int, *, condition: float = np.nan, rigorous: bool = True
+) -> Certificate:
+    """Return the certificate of a bound of the gap at ``e``, proven unless it is not ``rigorous``."""
     return Certificate(
         converged=bool(isfinite(gap) and gap <= e.allowed_gap(tol)),
         gap=float(gap),
         gradient_norm=e.gradient_norm,
-        condition=np.nan if factor is None else factor.condition,
-        passes=objective.passes,
-        rigorous=bound.exact,
+        condition=condition,
+        passes=passes,
+        rigorous=rigorous,
     )
 
 
@@ -108,7 +116,8 @@ class InverseBound:
     """An upper bound of ``rᵀ H⁻¹ r``: intercepts are eliminated, and the prior bounds the Schur complement from below.
 
     ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal lower bound of
-    the rest, ``rho`` the self-concordance constant in the norm of the bound.
+    the rest, ``rho`` the self-concordance constant in the norm of the bound, ``noise`` what the rounding of a
+    gradient adds to a decrement.
 
     >>> columns = np.array([[[4.0, 2.0]]])
     >>> InverseBound.eliminating(columns, np.array([1.0]), self_concordance=1.0, rounding=0.0).norm(
@@ -142,12 +151,14 @@ class InverseBound:
         return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(square)), noise=noise)
 
     def square(self, r: Array) -> float:
+        """Return the bound of ``rᵀ H⁻¹ r``."""
         R = r.reshape(len(self.B), -1)
         y = R[:, 0] / self.B[0] if len(R) == 1 else np.linalg.solve(self.B, R[:, 0])
         rest = R[:, 1:].ravel() - y @ self.cross
         return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
 
     def norm(self, g: Array) -> float:
+        """Return a bound of the decrement: the root of `square`, and what the rounding of a gradient adds."""
         return float(np.sqrt(self.square(g))) + self.noise
 
     def gap(self, g: Array, curvature: Array, rounding: float) -> float:

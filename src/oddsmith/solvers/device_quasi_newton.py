@@ -14,7 +14,7 @@ from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.certificate import certificate_of_gap, gap_bound
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
@@ -22,16 +22,12 @@ from oddsmith.solvers.subsampled import polished
 from oddsmith.solvers.tensor_factor import AnyFactor, ShiftedFactor
 
 
-class DevicePasses(Protocol):
-    """An objective of two classes over rows on a device; see `likelihood.device_logistic`."""
+class DeviceSubsample(Protocol):
+    """An objective over rows on a device, or a subsample of them."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
 
     @property
     def weight(self) -> float:
@@ -40,6 +36,14 @@ class DevicePasses(Protocol):
     @property
     def fraction(self) -> float:
         """The share of it that these rows have."""
+
+
+class DevicePasses(DeviceSubsample, Protocol):
+    """An objective of two classes; see `likelihood.device_logistic`."""
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
 
     def walk(self, x: Array) -> Any:
         """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""
@@ -52,7 +56,7 @@ class DevicePasses(Protocol):
         """Return the objective over about ``rows`` rows, scaled up to all."""
 
     def thinned(self, rows: int) -> DevicePasses:
-        """Return the objective over about so many rows of a subsample, scaled up to all."""
+        """Return the objective over about ``rows`` rows of a subsample, scaled up to all."""
 
     def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives."""
@@ -115,9 +119,9 @@ class TensorCertificate:
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
     def rows_for(self, decrement: float, e: ObjectiveValue, spare: float = 1.0) -> int | None:
-        """Return how many rows certify a point near e with such a decrement, or None if these are too many.
+        """Return the number of rows that certify a point near e with this decrement, None if there are not enough.
 
-        Times ``spare`` they are returned, if there are so many.
+        If there are enough, the number is multiplied by ``spare``.
         """
         settings, f = policy.POLICY, self.sample
         least, most = (rows * f.size for rows in settings.device_certificate_rows[not f.few])
@@ -201,14 +205,7 @@ class TensorCertificate:
         return gap_bound(math.sqrt(square) + noise, rho)
 
     def _certificate(self, e: ObjectiveValue, gap: float) -> Certificate:
-        return Certificate(
-            converged=bool(gap <= e.allowed_gap(self.tol)),
-            gap=gap,
-            gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
-            condition=np.nan,
-            passes=self.objective.passes,
-            rigorous=True,
-        )
+        return certificate_of_gap(gap, e, self.tol, self.objective.passes)
 
 
 @dataclass

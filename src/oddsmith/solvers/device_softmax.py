@@ -14,26 +14,14 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import gap_bound
-from oddsmith.solvers.device_quasi_newton import OnDevice
+from oddsmith.solvers.certificate import certificate_of_gap, gap_bound
+from oddsmith.solvers.device_quasi_newton import DeviceSubsample, OnDevice
 from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.mixed_precision import ShiftedObjective
 
 
-class ClassTensors(Protocol):
+class ClassTensors(DeviceSubsample, Protocol):
     """An objective of tensors with a row of weights for each of K classes; see `likelihood.device_objective`."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def weight(self) -> float:
-        """The weight of all rows."""
-
-    @property
-    def fraction(self) -> float:
-        """The share of it that these rows have."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -299,15 +287,7 @@ class SoftmaxOnTensors:
             e = f.evaluate(x.ravel())
             recorder.add(e, 1.0)
         gap, e = best
-        certificate = Certificate(
-            converged=bool(gap <= e.allowed_gap(tol)),
-            gap=gap,
-            gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
-            condition=np.nan,
-            passes=0,
-            rigorous=True,
-        )
-        return e, certificate
+        return e, certificate_of_gap(gap, e, tol, 0)
 
     @staticmethod
     def _gap(

@@ -118,7 +118,7 @@ def _prior_distance(prior: Array, tol: float, preconditioner: Preconditioner) ->
 
 
 def _stall(preconditioner: Preconditioner, size: int) -> tuple[int, float]:
-    """Return the points from which progress is judged, and the steps that a Hessian of so many weights is worth."""
+    """Return the points from which progress is judged, and the steps that a Hessian of ``size`` weights is worth."""
     settings = policy.POLICY
     if isinstance(preconditioner, KroneckerSumPreconditioner):
         least, each, most = settings.column_patience

@@ -74,7 +74,7 @@ def newton_raphson(
     >>> newton_raphson(lambda x: x**2 - 4 * x, lambda x: 2 * x - 4, lambda x: 2.0, start=10.0).x
     2.0
     """
-    x, scalar = _start(start)
+    x, scalar = read_start(start)
     path = [x]
     while True:
         g = np.atleast_1d(np.asarray(_call(gradient, x, scalar), dtype=float))  # 1
@@ -120,7 +120,7 @@ def gradient_descent(
     """
     if step_size is not None and not step_size > 0:
         raise InvalidInputError(f"step_size must be a positive number, found {step_size!r}.")
-    x, scalar = _start(start)
+    x, scalar = read_start(start)
     path = [x]
     eta = step_size or 1.0
     value = float(_call(f, x, scalar))
@@ -144,7 +144,8 @@ def gradient_descent(
         path.append(x)
 
 
-def _start(start: npt.ArrayLike) -> tuple[Array, bool]:
+def read_start(start: npt.ArrayLike) -> tuple[Array, bool]:
+    """Return a starting point as a vector, and whether it was given as a number."""
     try:
         x = np.asarray(start, dtype=float)
     except (TypeError, ValueError):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import matmul
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue, Preconditioner, Recorder
 from oddsmith.solvers.line_search import line_search
+
+if TYPE_CHECKING:
+    from oddsmith.kernels.lbfgs import LbfgsPoints
 
 Pair = tuple[Array, Array, float | Array]
 Pairs = list[Pair]
@@ -48,31 +51,12 @@ class Distance:
         return math.sqrt(float((squares * self.measure).sum()) / near)
 
 
-class SearchPoints(Protocol):
-    """The points of a search, and the evaluation at its end.
-
-    A row of ``trace``: the objective, the loss, the gradient's norm, the step to the point, the evaluations up to it.
-    """
-
-    @property
-    def trace(self) -> Array:
-        """Points × 5."""
-
-    @property
-    def distances(self) -> Array:
-        """The distance of each point."""
-
-    @property
-    def evaluations(self) -> int:
-        """Number of passes."""
-
-
 class FusedLBFGS(Protocol):
     """An objective that runs L-BFGS faster than by an evaluation for each point."""
 
     def lbfgs_points(
         self, w: Array, distance: Distance, steps: int, stall: tuple[int, float], *, hessian: bool
-    ) -> tuple[ObjectiveValue, SearchPoints] | None:
+    ) -> tuple[ObjectiveValue, LbfgsPoints] | None:
         """Search from ``w``; return the end and the points up to it, None where it cannot.
 
         ``stall`` are the points from which progress is judged, and the steps up to which it goes on. With ``hessian``,
@@ -96,7 +80,6 @@ def lbfgs(
     order: Callable[[list[float]], int] = gradient_only,
     pairs: Pairs | None = None,
     rounding: float = 8.0 * EPS,
-    memory: int | None = None,
 ) -> ObjectiveValue:
     """Run L-BFGS from ``x`` with ``preconditioner`` as the initial Hessian, and return the last evaluation.
 
@@ -108,7 +91,7 @@ def lbfgs(
 
     Weights and gradients may be arrays or tensors. ``order`` maps the gradient norms so far to the order of the next
     evaluation. ``pairs`` holds known pairs, to which new ones are added. ``rounding`` is the relative rounding error of
-    the objective. ``memory`` is the number of pairs kept (default: the policy's).
+    the objective.
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
@@ -130,7 +113,7 @@ def lbfgs(
             break
         f, step = moved
         halvings -= float(np.log2(step))
-        add_pair(pairs, f.w - e.w, f.gradient - e.gradient, memory)  # 4
+        add_pair(pairs, f.w - e.w, f.gradient - e.gradient)  # 4
         e = f
     return e
 

@@ -15,7 +15,6 @@ from oddsmith.solvers.base import (
     CurvatureBound,
     DecrementBound,
     HessianProducts,
-    InverseBounds,
     Objective,
     ObjectiveValue,
     Preconditioner,
@@ -24,7 +23,7 @@ from oddsmith.solvers.base import (
     SolverResult,
     Solves,
 )
-from oddsmith.solvers.certificate import certificate_from, certify, gap_bound
+from oddsmith.solvers.certificate import InverseBound, certificate_from, certify, gap_bound
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, looks_separated, stalled
@@ -155,7 +154,7 @@ class CertificateMonitor:
 
     objective: Objective
     e: ObjectiveValue
-    bound: InverseBounds
+    bound: InverseBound
     tol: float
     judges: bool = False
     certificate: Certificate | None = field(default=None, init=False)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from oddsmith.kernels.device.logistic import logistic_sums, point
-from oddsmith.kernels.device.softmax import packed, softmax_sums
+from oddsmith.kernels.device.softmax import SoftmaxPoint, packed, softmax_sums
 from oddsmith.kernels.device.tensors import Tensor, chunks
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
@@ -32,7 +32,7 @@ def curvature(X: Tensor, t: Tensor, s: Tensor | None, at: CurvatureParams) -> Su
     else:
         W = torch.cat([torch.zeros((1, P - 1), dtype=torch.float64, device=t.device), there(at.W)])
         b, unit = there(np.append(0.0, at.b)), torch.ones_like(center)
-        loss, G = softmax_sums(X, t, s, None, W, b, center, unit, precision=2)
+        loss, G = softmax_sums(X, t, s, None, SoftmaxPoint(W, b, center, unit), precision=2)
         value, gradient = float(loss), G[1:].cpu().numpy()
         if at.inverse is not None:
             longest = longest_row(X, s, center, there(at.inverse))

@@ -89,7 +89,7 @@ def logistic_tiles(
     if AHEAD:
         mask = there[None, :, None, None] & inside
         following = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0)
-    # Products of so many factors 1 + e ≤ 2 stay in the range of float64, and one logarithm does for them.
+    # A product of 512 factors 1 + e ≤ 2 stays in the range of float64, and needs one logarithm.
     span = programs * (512 if PRODUCTS else 1 << 16)
     for first in range(pid, tiles, span):
         product = tl.full([BN], 1.0, dtype=wide)
@@ -205,7 +205,7 @@ def gram_tiles(
 
 @triton.jit
 def label_tiles(y, t, out, N, BLOCK: tl.constexpr):
-    """Write the last bit of every whole number to ``t``; least, largest and sum of every so-manieth to ``out``."""
+    """Write the last bit of each label to ``t``; the least, the largest and the sum of a program's to ``out``."""
     pid, programs = tl.program_id(0), tl.num_programs(0)
     first = tl.load(y).to(tl.int64)
     least, total = tl.zeros([BLOCK], dtype=tl.int64) + first, tl.zeros([BLOCK], dtype=tl.int64)

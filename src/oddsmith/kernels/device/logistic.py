@@ -107,7 +107,7 @@ def _fused(
     X: Tensor, t: Tensor, s: Tensor | None, at: Tensor,
     exact: bool, longest: bool, centred: bool, rows: Tensor | None, B: Tensor | None, moved: Tensor | None,
 ) -> Tensor:  # fmt: skip
-    """The same by the kernel in Triton: each program sums every so-manieth tile of rows, and the device their sums."""
+    """The same by the kernel in Triton: program p sums the tiles p, p + programs, …, and the device their sums."""
     from oddsmith.kernels.device.fused import logistic_tiles
 
     N, M = len(X) if rows is None else len(rows), X.shape[1]

@@ -6,7 +6,7 @@ No N × K array exists: a chunk's activations become its residuals, and those it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,35 +19,35 @@ RESIDUAL_SCALE = 1024.0
 """Factor of residuals in half precision: the smallest probability that they hold is then 6e-11."""
 
 
+class SoftmaxPoint(NamedTuple):
+    """Weights of all K classes: ``a_k = b_k + w_kᵀ z`` with ``z = (x − center) · inverse``."""
+
+    W: Tensor
+    b: Tensor
+    center: Tensor
+    inverse: Tensor
+
+
 def softmax_sums(
-    X: Tensor,
-    t: Tensor,
-    s: Tensor | None,
-    rows: Tensor | None,
-    W: Tensor,
-    b: Tensor,
-    center: Tensor,
-    inverse: Tensor,
-    *,
-    precision: int,
+    X: Tensor, t: Tensor, s: Tensor | None, rows: Tensor | None, at: SoftmaxPoint, *, precision: int
 ) -> tuple[Tensor, Tensor]:
     """Return the loss, a number on the device, and the gradient K × (1 + M), in float64.
 
-    ``z = (x − center) · inverse`` and ``a_k = b_k + w_kᵀ z`` for all K classes. In precision 2 all is in float64. In
-    precision 1 rows are in half precision, weights and residuals in two parts of it (22 bits), and products are summed
-    in float32 by tensor cores: it is nearly the objective of rows rounded to 11 bits, and as smooth as that of the
-    rows. In precision 0 weights and residuals have one part. On the CPU both are in float32.
+    In precision 2 all is in float64. In precision 1 rows are in half precision, weights and residuals in two parts of
+    it (22 bits), and products are summed in float32 by tensor cores: it is nearly the objective of rows rounded to 11
+    bits, and as smooth as that of the rows. In precision 0 weights and residuals have one part. On the CPU both are in
+    float32.
     """
-    M, K, exact = X.shape[1], W.shape[0], precision == 2
+    (K, M), exact = at.W.shape, precision == 2
     wide: Any = torch.float64 if exact else torch.float32
     kind: Any = torch.float16 if X.is_cuda and not exact else wide
     parts = 2 if kind == torch.float16 and precision == 1 else 1
     G, sums = on_device(X, (K, M)), on_device(X, 1 + K)
-    weights = split(W, kind, parts).reshape(K, parts * M).T.contiguous()
+    weights = split(at.W, kind, parts).reshape(K, parts * M).T.contiguous()
     factor = RESIDUAL_SCALE if kind == torch.float16 else 1.0
-    for part, Z in packed_chunks(X, rows, center, inverse, kind, K, copies=parts):
+    for part, Z in packed_chunks(X, rows, at.center, at.inverse, kind, K, copies=parts):
         A = summed_product(Z.reshape(len(Z), parts * M), weights, None, wide)
-        R = residuals(A, b, t[part], None if s is None else s[part], sums, kind, parts, factor)
+        R = residuals(A, at.b, t[part], None if s is None else s[part], sums, kind, parts, factor)
         R, Z = R.reshape(len(R) * parts, K), Z.reshape(len(R) * parts, M)
         if exact:
             G.addmm_(R.T, Z)
@@ -126,27 +126,18 @@ def residuals(
 
 
 def class_curvature(
-    X: Tensor,
-    t: Tensor,
-    s: Tensor | None,
-    rows: Tensor | None,
-    W: Tensor,
-    b: Tensor,
-    center: Tensor,
-    inverse: Tensor,
-    *,
-    exact: bool,
+    X: Tensor, t: Tensor, s: Tensor | None, rows: Tensor | None, at: SoftmaxPoint, *, exact: bool
 ) -> Tensor:
     """Return ``Σ s (diag(p) − p pᵀ)``, K × K: the Hessian between the intercepts, in float64 or to three digits.
 
     Its rows sum to zero, which gives the diagonal without a difference of large numbers.
     """
-    K = W.shape[0]
+    K = at.W.shape[0]
     wide: Any = torch.float64 if exact else torch.float32
     kind: Any = torch.float16 if X.is_cuda and not exact else wide
     B = on_device(X, (K, K))
-    for part, Z in packed_chunks(X, rows, center, inverse, kind, 2 * K):
-        Y = torch.softmax(summed_product(Z[:, 0], W.to(kind).T, None, wide) + b.to(wide), dim=1)
+    for part, Z in packed_chunks(X, rows, at.center, at.inverse, kind, 2 * K):
+        Y = torch.softmax(summed_product(Z[:, 0], at.W.to(kind).T, None, wide) + at.b.to(wide), dim=1)
         Y = (Y if s is None else Y * s[part][:, None].sqrt().to(wide)) * (1.0 if kind == wide else RESIDUAL_SCALE)
         B -= summed_product(Y.to(kind).T, Y.to(kind), None, wide)
         del Y, Z
@@ -156,26 +147,18 @@ def class_curvature(
 
 
 def class_moments(
-    X: Tensor,
-    t: Tensor,
-    s: Tensor | None,
-    rows: Tensor | None,
-    W: Tensor,
-    b: Tensor,
-    center: Tensor,
-    inverse: Tensor,
-    V: Tensor,
+    X: Tensor, t: Tensor, s: Tensor | None, rows: Tensor | None, at: SoftmaxPoint, V: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``Σ h``, K, ``Σ h u`` and ``Σ h u²``, K × M, with ``h_k = s p_k (1 − p_k)`` and ``u = Vᵀ z``; roughly.
 
     On a GPU everything is in half precision, summed in float32: three digits, for a preconditioner.
     """
-    K, M = W.shape
+    K, M = at.W.shape
     kind = torch.float16 if X.is_cuda else torch.float32
     own, first, second = on_device(X, K), on_device(X, (K, M)), on_device(X, (K, M))
-    V, W = V.to(kind) / 16.0, W.to(kind)  # squares of 16 u would leave the range of half precision
-    for part, Z in packed_chunks(X, rows, center, inverse, kind, 2 * K):
-        Y = torch.softmax(summed_product(Z[:, 0], W.T, None, torch.float32) + b.to(torch.float32), dim=1)
+    V, W = V.to(kind) / 16.0, at.W.to(kind)  # squares of 16 u would leave the range of half precision
+    for part, Z in packed_chunks(X, rows, at.center, at.inverse, kind, 2 * K):
+        Y = torch.softmax(summed_product(Z[:, 0], W.T, None, torch.float32) + at.b.to(torch.float32), dim=1)
         Y = (Y - Y * Y) if s is None else (Y - Y * Y) * s[part][:, None].to(torch.float32)
         own += Y.sum(dim=0)
         Y, U = (Y * RESIDUAL_SCALE).to(kind), summed_product(Z[:, 0], V, None, torch.float32).to(kind)

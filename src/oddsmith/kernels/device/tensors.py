@@ -87,7 +87,7 @@ def spread_rows(X: Tensor, count: int, seed: int) -> Tensor:
 
 
 def chunks(n: int, M: int, numbers: int = CHUNK_NUMBERS) -> list[tuple[int, int]]:
-    """Return ranges of n rows of M numbers, each of about so many numbers.
+    """Return ranges of n rows of M numbers, each of about ``numbers`` numbers.
 
     >>> chunks(5, 1 << 23)
     [(0, 2), (2, 4), (4, 5)]
@@ -125,7 +125,7 @@ def summed_product(A: Tensor, B: Tensor, C: Tensor | None, wide: Any) -> Tensor:
 
 
 def _batched_product(A: Tensor, B: Tensor, rows: int) -> Tensor:
-    """Return ``Aᵀ B`` in float32, of sums over at most so many rows."""
+    """Return ``Aᵀ B`` in float32, from sums over at most ``rows`` rows."""
     batches = len(B) // rows
     edge = batches * rows
     total: Tensor = 0.0

@@ -28,40 +28,40 @@ PATH = Path(__file__).with_name(f"_kernels{SUFFIX}")
 _P, _I, _D = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 
+def _fields(names: str) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a structure in C: ``*x`` is a pointer, ``.x`` a double, any other a 64-bit integer."""
+    kinds = {"*": _P, ".": _D}
+    return tuple((name.lstrip("*."), kinds.get(name[0], _I)) for name in names.split())
+
+
 class DenseProblem(ctypes.Structure):
     """``dense_problem`` of dense.h."""
 
-    _fields_ = (
-        *((name, _P if name == "x" else _I) for name in ("x", "kind", "n", "m", "row", "column", "run", "apart")),
-        *((name, _I if name == "C" else _P) for name in ("t", "s", "offset", "C", "W", "b", "center", "inverse")),
-        *((name, _P) for name in ("V", "v", "g", "H", "half_rows", "root_rows")),
-        *((name, _D) for name in ("value", "max_norm2")),
+    _fields_ = _fields(
+        "*x kind n m row column run apart *t *s *offset C *W *b *center *inverse *V *v *g *H *half_rows *root_rows "
+        ".value .max_norm2"
     )
 
 
 class ModelHessiansProblem(ctypes.Structure):
     """``model_hessians`` of dense.c."""
 
-    _fields_ = tuple((name, _P) for name in ("first", "member", "at", "H"))
+    _fields_ = _fields("*first *member *at *H")
 
 
 class NewtonProblem(ctypes.Structure):
     """``newton_problem`` of newton.c."""
 
-    _fields_ = (
-        *((name, _P) for name in ("rows", "unit", "prior", "mean", "w", "trace", "inverse")),
-        *((name, _I) for name in ("known", "steps", "done", "evaluations", "ended")),
-        *((name, _D) for name in ("small", "armijo", "rounding", "least", "most")),
-        *((name, _P) for name in ("diagonal", "step", "scaled", "lower")),
-        *((name, _D) for name in ("penalty", "floor", "condition")),
-        *((name, _I) for name in ("factored", "rough")),
+    _fields_ = _fields(
+        "*rows *unit *prior *mean *w *trace *inverse known steps done evaluations ended .small .armijo .rounding "
+        ".least .most *diagonal *step *scaled *lower .penalty .floor .condition factored rough"
     )
 
 
 class TeamState(ctypes.Structure):
     """``team`` of team.h."""
 
-    _fields_ = (*((name, _I) for name in ("turn", "left", "turns", "helpers")), ("work", _P), ("job", _P))
+    _fields_ = _fields("turn left turns helpers *work *job")
 
 
 class LbfgsProblem(ctypes.Structure):
@@ -69,15 +69,11 @@ class LbfgsProblem(ctypes.Structure):
 
     _fields_ = (
         ("rows", ctypes.POINTER(DenseProblem)),
-        ("slices", _I),
-        *((name, _P) for name in ("T", "unit", "prior", "free", "mean", "vectors", "diagonal", "measure")),
-        *((name, _P) for name in ("w", "trace", "distances")),
-        *((name, _I) for name in ("memory", "steps", "few", "relative")),
-        *((name, _D) for name in ("near", "patience", "armijo", "rounding", "smallest", "halvings")),
-        *((name, _D if name == "value" else _I) for name in ("points", "evaluations", "value")),
-        *((name, _P if name == "parts" else _I) for name in ("parts", "failed", "hessians", "keeps")),
-        *((name, _D if name == "cost" else _P) for name in ("cost", "H")),
-        *((name, _P if name == "second" else _I) for name in ("task", "second")),
+        *_fields(
+            "slices *T *unit *prior *free *mean *vectors *diagonal *measure *w *trace *distances memory steps few "
+            "relative .near .patience .armijo .rounding .smallest .halvings points evaluations .value *parts failed "
+            "hessians keeps .cost *H task *second"
+        ),
         ("team", TeamState),
     )
 
@@ -85,61 +81,36 @@ class LbfgsProblem(ctypes.Structure):
 class CsrProblem(ctypes.Structure):
     """``csr_problem`` of sparse.c."""
 
-    _fields_ = (
-        *((name, _P) for name in ("data", "indices", "indptr")),
-        *((name, _I) for name in ("single", "narrow", "n", "m")),
-        *((name, _D if name in ("b", "v0") else _P) for name in ("t", "s", "offset", "w", "b", "v", "v0")),
-        *((name, _P) for name in ("g", "h", "H")),
-        ("value", _D),
-    )
+    _fields_ = _fields("*data *indices *indptr single narrow n m *t *s *offset *w .b *v .v0 *g *h *H .value")
 
 
 class MomentsProblem(ctypes.Structure):
     """``moments_problem`` of moments.c."""
 
-    _fields_ = (
-        *((name, _P if name == "x" else _I) for name in ("x", "single", "n", "m", "row", "column")),
-        *((name, _I if name in "KG" else _P) for name in ("t", "s", "K", "G", "rank", "group")),
-        *((name, _P) for name in ("seen", "base", "weight", "total", "squares", "products")),
-    )
+    _fields_ = _fields("*x single n m row column *t *s K G *rank *group *seen *base *weight *total *squares *products")
 
 
 class TableProblem(ctypes.Structure):
     """``table_problem`` of table.h."""
 
-    _fields_ = (
-        *((name, _I) for name in ("n", "m", "f")),
-        *(
-            (name, _P)
-            for name in ("columns", "column_kinds", "column_steps", "fills", "codes", "code_kinds", "code_levels")
-        ),
-        *((name, _P) for name in ("values", "entries", "firsts", "numbers", "center", "t", "s")),
-        *((name, _I) for name in ("t_kind", "s_kind")),
-        *((name, _P) for name in ("offset", "w", "inverse", "rows", "g", "squares", "A")),
-        *((name, _I) for name in ("nowhere", "size", "eliminated", "start", "levels", "first_level", "end_level")),
-        *((name, _P) for name in ("level_g", "D", "B", "N", "C", "cells")),
-        *((name, _P if name == "indices" else _I) for name in ("words", "spare", "indices")),
-        *((name, _D) for name in ("value", "max_norm2")),
+    _fields_ = _fields(
+        "n m f *columns *column_kinds *column_steps *fills *codes *code_kinds *code_levels *values *entries *firsts "
+        "*numbers *center *t *s t_kind s_kind *offset *w *inverse *rows *g *squares *A nowhere size eliminated start "
+        "levels first_level end_level *level_g *D *B *N *C *cells words spare *indices .value .max_norm2"
     )
 
 
 class TextLevelTable(ctypes.Structure):
     """``text_levels`` of texts.h."""
 
-    _fields_ = (
-        *((name, _I) for name in ("levels", "most")),
-        *((name, _I if name == "room" else _P) for name in ("ends", "bytes", "room", "slots")),
-        *((name, _I) for name in ("slots_less_one", "filled")),
-    )
+    _fields_ = _fields("levels most *ends *bytes room *slots slots_less_one filled")
 
 
 class TextsProblem(ctypes.Structure):
     """``texts_problem`` of texts.c."""
 
     _fields_ = (
-        *((name, _P if name == "offsets" else _I) for name in ("n", "next", "offsets", "wide")),
-        *((name, _I if name in ("size", "first") else _P) for name in ("data", "size", "valid", "first", "codes")),
-        *((name, _P if name == "counts" else _I) for name in ("width", "counts", "missing")),
+        *_fields("n next *offsets wide *data size *valid first *codes width *counts missing"),
         ("levels", TextLevelTable),
     )
 
@@ -147,66 +118,45 @@ class TextsProblem(ctypes.Structure):
 class CsvColumn(ctypes.Structure):
     """``csv_column`` of csv.c."""
 
-    _fields_ = (*((name, _P) for name in ("values", "levels")), *((name, _I) for name in ("kind", "missing")))
+    _fields_ = _fields("*values *levels kind missing")
 
 
 class CsvProblem(ctypes.Structure):
     """``csv_problem`` of csv.c."""
 
-    _fields_ = (
-        *((name, _P if name in ("text", "columns") else _I) for name in ("text", "size", "delimiter", "columns")),
-        *((name, _I) for name in ("count", "rows", "room", "next", "status", "column")),
-    )
+    _fields_ = _fields("*text size delimiter *columns count rows room next status column")
 
 
 class QuadraticProblem(ctypes.Structure):
     """``quadratic_problem`` of coordinate_descent.c."""
 
-    _fields_ = (
-        *((name, _I) for name in ("size", "blocks", "sweeps", "stride", "single")),
-        *((name, _P) for name in ("H", "first", "member", "penalty", "bound", "x", "r")),
-        ("tol", _D),
-        ("active", _P),
-        ("done", _I),
-        ("negligible", _D),
+    _fields_ = _fields(
+        "size blocks sweeps stride single *H *first *member *penalty *bound *x *r .tol *active done .negligible"
     )
 
 
 class ColumnsProblem(ctypes.Structure):
     """``columns_problem`` of columns.c."""
 
-    _fields_ = (
-        *((name, _I) for name in ("n", "count", "sweeps")),
-        *((name, _P) for name in ("data", "indices", "indptr", "h", "v")),
-        *((name, _D) for name in ("total", "shift", "tol")),
-        *((name, _P) for name in ("mean", "diagonal", "ridge", "penalty", "x", "active")),
-        *((name, _I if name == "done" else _P) for name in ("done", "which")),
+    _fields_ = _fields(
+        "n count sweeps *data *indices *indptr *h *v .total .shift .tol *mean *diagonal *ridge *penalty *x *active "
+        "done *which"
     )
 
 
 class ClassesProblem(ctypes.Structure):
     """``classes_problem`` of columns.c."""
 
-    _fields_ = (
-        *((name, _I) for name in ("n", "count", "C", "sweeps", "grouped")),
-        *((name, _P) for name in ("inverse", "data", "indices", "indptr", "p", "r", "s", "z", "center", "diagonal")),
-        *((name, _P) for name in ("ridge", "penalty", "x", "b", "active")),
-        ("tol", _D),
-        ("done", _I),
+    _fields_ = _fields(
+        "n count C sweeps grouped *inverse *data *indices *indptr *p *r *s *z *center *diagonal *ridge *penalty *x *b "
+        "*active .tol done"
     )
 
 
 class ProductsProblem(ctypes.Structure):
     """``products_problem`` of columns.c."""
 
-    _fields_ = (
-        *((name, _I) for name in ("count", "first", "stride")),
-        ("total", _D),
-        *(
-            (name, _P)
-            for name in ("data", "indices", "indptr", "starts", "lengths", "entries", "h", "mean", "G", "all")
-        ),
-    )
+    _fields_ = _fields("count first stride .total *data *indices *indptr *starts *lengths *entries *h *mean *G *all")
 
 
 class GramStepProblem(ctypes.Structure):
@@ -214,13 +164,11 @@ class GramStepProblem(ctypes.Structure):
 
     _fields_ = (
         ("columns", ColumnsProblem),
-        *((name, _I) for name in ("stride", "intercept", "settled")),
-        *((name, _P) for name in ("G", "h", "mean", "diagonal", "sign", "s", "offset", "penalty", "ridge")),
-        *((name, _D) for name in ("total", "drift", "gain", "precision", "rounding")),
-        *((name, _P) for name in ("a", "x", "theta", "g", "r", "curvature")),
-        *((name, _D) for name in ("b", "share", "loss", "value", "gap")),
-        *((name, _I) for name in ("outcome", "width")),
-        *((name, _P) for name in ("scaled", "root", "factor", "team")),
+        *_fields(
+            "stride intercept settled *G *h *mean *diagonal *sign *s *offset *penalty *ridge .total .drift .gain "
+            ".precision .rounding *a *x *theta *g *r *curvature .b .share .loss .value .gap outcome width *scaled "
+            "*root *factor *team"
+        ),
     )
 
 
@@ -229,63 +177,41 @@ class KnownProblem(ctypes.Structure):
 
     _fields_ = (
         ("columns", ColumnsProblem),
-        *((name, _I) for name in ("known", "chosen_count", "everything")),
-        *((name, _P) for name in ("shares", "g", "norms", "sums", "limit", "chosen", "products")),
-        *((name, _D) for name in ("euclidean", "largest", "euclidean_all", "largest_all", "most_read")),
-        *((name, _P) for name in ("mark", "estimate", "low", "units", "low_v")),
-        *((name, _I if name == "stored" else _P) for name in ("stored", "team")),
+        *_fields(
+            "known chosen_count everything *shares *g *norms *sums *limit *chosen *products .euclidean .largest "
+            ".euclidean_all .largest_all .most_read *mark *estimate *low *units *low_v stored *team"
+        ),
     )
 
 
 class FactorProblem(ctypes.Structure):
     """``factor_problem`` of packed_columns.h."""
 
-    _fields_ = (
-        *((name, _I) for name in ("size", "more", "apart", "weak")),
-        *((name, _P) for name in ("L", "inverse", "sign")),
-        ("least", _D),
-        ("G", _P),
-        *((name, _I) for name in ("between", "count", "unused")),
-        *((name, _P) for name in ("columns", "place", "held")),
-    )
+    _fields_ = _fields("size more apart weak *L *inverse *sign .least *G between count unused *columns *place *held")
 
 
 class PackedProblem(ctypes.Structure):
     """``packed_problem`` of packed_columns.h."""
 
-    _fields_ = (
-        *((name, _I) for name in ("n", "apart", "count", "stored")),
-        *((name, _P) for name in ("data", "which", "u", "result")),
-    )
+    _fields_ = _fields("n apart count stored *data *which *u *result")
 
 
 class GramProblem(ctypes.Structure):
     """``gram_problem`` of packed_columns.c."""
 
-    _fields_ = (
-        *((name, _I) for name in ("n", "first", "count", "apart", "width")),
-        *((name, _P) for name in ("data", "which", "h", "root")),
-        ("total", _D),
-        *((name, _P) for name in ("mean", "scaled", "G")),
-    )
+    _fields_ = _fields("n first count apart width *data *which *h *root .total *mean *scaled *G")
 
 
 class EpochRows(ctypes.Structure):
     """``epoch_rows`` of epochs.c."""
 
-    _fields_ = (
-        *((name, _P) for name in ("x", "data", "indices", "indptr")),
-        *((name, _I) for name in ("narrow", "n", "m")),
-    )
+    _fields_ = _fields("*x *data *indices *indptr narrow n m")
 
 
 class SgdProblem(ctypes.Structure):
     """``sgd_problem`` of epochs.c."""
 
-    _fields_ = (
-        *((name, _P if name == "x" else _I) for name in ("x", "n", "m", "C")),
-        *((name, _P) for name in ("t", "s", "offset", "center", "scale", "T", "decay", "target", "steps", "V", "mean")),
-    )
+    _fields_ = _fields("*x n m C *t *s *offset *center *scale *T *decay *target *steps *V *mean")
 
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
