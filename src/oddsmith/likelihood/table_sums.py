@@ -39,7 +39,7 @@ def between_bytes(objective: FoldObjective) -> float:
 
 def has_cells(objective: FoldObjective) -> bool:
     """Whether that block is summed where it is not zero: rows in memory, which kernels read."""
-    source = objective.source
+    source = objective.gradient_source  # whose blocks are kept
     if not isinstance(source, MemorySource) or source.form is None:
         return False
     return cells_are_read(source.block(*source.slices()[0]), objective._at(np.zeros(objective.size), 2))
@@ -174,7 +174,9 @@ def _cells(objective: FoldObjective, threads: int) -> Cells:
     assert columns is not None and source.form is not None
     if len(source.form.factors) == 1:
         return Cells()
-    source = in_few_slices(source, between_bytes(objective) / 32.0)
+    few, kept = in_few_slices(source, between_bytes(objective) / 32.0), objective.gradient_source
+    assert isinstance(kept, MemorySource)
+    source = kept if len(kept.slices()) <= len(few.slices()) else few  # whose blocks are kept, if memory allows
     words: npt.NDArray[np.uint64] | None = None
     for part in parallel_map(lambda rows: find_cells(source.block(*rows), columns), source.slices(), threads):
         words = part if words is None else np.bitwise_or(words, part, out=words)
