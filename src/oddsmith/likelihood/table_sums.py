@@ -88,7 +88,8 @@ def table_sums(objective: FoldObjective, at: CurvatureParams) -> Curvature:
         if _is_by_levels(objective):
             if objective.state.level_ranges is None:
                 objective.state.level_ranges = _level_ranges(objective)
-            return replace(objective, engine=LevelEngine(objective)).fold(Curvature, at)
+            objective.count_pass()
+            return LevelEngine(objective).fold(Curvature, objective.memory_source, at, progress=objective.progress)
     statistic: type[Curvature] = OwnSums if isinstance(objective.source, MemorySource) else Curvature
     return objective.fold(statistic, at)
 

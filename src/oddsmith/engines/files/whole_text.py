@@ -74,8 +74,12 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeT
     table.file.check_unchanged()
     if not complete:
         return None
-    order = sorted(columns, key=lambda name: -parsed.levels(name))  # the longest first
-    made = dict(zip(order, parallel_map(parsed.column, order, threads), strict=True))
+    # Few levels are merged here, since Python runs on one thread at a time; then the columns are made, the longest first.
+    levels = {name: parsed.levels(name) for name in columns}
+    few = {name: parsed.merged(name) for name, count in levels.items() if 0 < count <= FEW}
+    order = sorted(columns, key=lambda name: -levels[name])
+    work = parallel_map(lambda name: parsed.column(name, few.get(name) or parsed.merged(name)), order, threads)
+    made = dict(zip(order, work, strict=True))
     found = {name: column for name in columns if (column := made[name]) is not None}
     if len(found) < len(columns):
         return None
@@ -170,21 +174,29 @@ class _Parsed:
         column = self.table.schema.names.index(name)
         return sum(len(one.levels(column)[0]) for one in self.readers) if self.kinds[column] == TEXT else 0
 
-    def column(self, name: str) -> _Column | None:
-        """Return a column; None if its texts are not UTF-8."""
+    def merged(self, name: str) -> tuple[pa.Array, list[npt.NDArray[np.int32]]] | None:
+        """Return the levels of a column in order, and where those of each reader are; None if it has none in UTF-8."""
+        column = self.table.schema.names.index(name)
+        if self.kinds[column] != TEXT:
+            return None
+        found = [text_array(*reader.levels(column)) for reader in self.readers]
+        levels = [one for one in found if one is not None]
+        return None if len(levels) < len(found) else _in_order(levels)
+
+    def column(self, name: str, levels: tuple[pa.Array, list[npt.NDArray[np.int32]]] | None) -> _Column | None:
+        """Return a column, given its levels; None if its texts are not UTF-8."""
         column = self.table.schema.names.index(name)
         values = self.arrays[column]
         assert values is not None
         if self.kinds[column] != TEXT:
             missing = any(one.misses(column) for one in self.readers)
             return _Column(number_array(values, present(values) if missing else None, self.table.schema.types[column]))
-        found = [text_array(*reader.levels(column)) for reader in self.readers]
-        levels = [one for one in found if one is not None]
-        return None if len(levels) < len(found) else self._codes(values, levels)
+        return None if levels is None else self._codes(values, *levels)
 
-    def _codes(self, codes: npt.NDArray[np.int32], levels: list[pa.Array]) -> _Column:
-        """Return texts as codes of all levels in order; ``levels`` are those of each reader."""
-        known, places = _in_order(levels)
+    def _codes(
+        self, codes: npt.NDArray[np.int32], known: pa.Array, places: list[npt.NDArray[np.int32]]
+    ) -> _Column:
+        """Return texts as codes of the ``known`` levels; ``places`` are those of each reader's."""
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
         each = [places[reader] for reader in self.reader_of]
