@@ -74,7 +74,7 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeT
     table.file.check_unchanged()
     if not complete:
         return None
-    # Few levels are merged here, since Python runs on one thread at a time; then the columns are made, the longest first.
+    # Few levels are merged on one thread, since Python runs on no more; then columns are made, the longest first.
     levels = {name: parsed.levels(name) for name in columns}
     few = {name: parsed.merged(name) for name, count in levels.items() if 0 < count <= FEW}
     order = sorted(columns, key=lambda name: -levels[name])
@@ -193,9 +193,7 @@ class _Parsed:
             return _Column(number_array(values, present(values) if missing else None, self.table.schema.types[column]))
         return None if levels is None else self._codes(values, *levels)
 
-    def _codes(
-        self, codes: npt.NDArray[np.int32], known: pa.Array, places: list[npt.NDArray[np.int32]]
-    ) -> _Column:
+    def _codes(self, codes: npt.NDArray[np.int32], known: pa.Array, places: list[npt.NDArray[np.int32]]) -> _Column:
         """Return texts as codes of the ``known`` levels; ``places`` are those of each reader's."""
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
