@@ -85,11 +85,8 @@ def table_sums(objective: FoldObjective, at: CurvatureParams) -> Curvature:
     """Return the sums over a table with a factor eliminated; its block with all else is summed where it is not zero."""
     if at.order >= 2 and objective._has_cells:
         at = replace(at, cells=cells_of(objective))
-        if _is_by_levels(objective):
-            if objective.state.level_ranges is None:
-                objective.state.level_ranges = _level_ranges(objective)
-            objective.count_pass()
-            return LevelEngine(objective).fold(Curvature, objective.memory_source, at, progress=objective.progress)
+        if _is_by_levels(objective) and objective.state.by_levels is None:
+            objective.state.by_levels = LevelEngine(_level_ranges(objective), _threads(objective))
     statistic: type[Curvature] = OwnSums if isinstance(objective.source, MemorySource) else Curvature
     return objective.fold(statistic, at)
 
@@ -108,14 +105,15 @@ class LevelEngine:
     The ranges depend only on the data, so results are bit-identical on any number of threads.
     """
 
-    objective: FoldObjective
+    ranges: list[tuple[int, int]]
+    threads: int
     name: str = "levels"
 
     def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
         """Return the curvature sums."""
-        block, ranges = source.block(0, source.n_rows), self.objective.state.level_ranges or []
+        block, ranges = source.block(0, source.n_rows), self.ranges
         sums, h = level_sums(block, params, len(ranges)), None if params.buffers is None else params.buffers.curvature
-        parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), _threads(self.objective))
+        parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), self.threads)
         value, gradient, hessian, longest = sums.total(parts)
         if progress is not None:
             progress(len(ranges), len(ranges))
