@@ -28,7 +28,6 @@ from oddsmith.kernels.texts import count_lines
 
 HEAD = 1 << 20  # Maximum size of the header in bytes.
 SAMPLE = 1 << 18  # Bytes of rows from which the types of columns are first inferred.
-PLAIN_SAMPLE = 1 << 16  # As many are enough besides rows from other places of the file, where a kernel reads them.
 BLOCK = 1 << 20  # Bytes that Arrow's reader processes at a time, within a core's own cache.
 MARGIN = 1 << 16  # Bytes read beyond the nominal end of a range, to find the end of its last row.
 THREADED, MOST = 1 << 25, (1 << 31) - 1
@@ -127,10 +126,8 @@ class TextTable(TableFile):
         if not complete or len(text) >= SAMPLE:
             rows = rows[: Lines.of(rows, delimiter).last_row()]
         given = {name: type_ for name, type_ in (types or {}).items() if name in names}
-        places = whole_rows(chunks)  # which show more than as many bytes of the beginning
-        first_rows = rows[: rows.rfind(b"\n", 0, PLAIN_SAMPLE) + 1] if places else rows
-        spread: Text = b"".join([first_rows, *places])
-        sample = table._plain_sample(spread, names, given) if places else None
+        spread: Text = b"".join([rows, *whole_rows(chunks)])
+        sample = table._plain_sample(spread, names, given) if len(spread) > len(rows) else None
         if sample is None:
             spread, sample = rows, table._plain_sample(rows, names, given) or table.convert(rows, line, names, given)
         if dialect.decimal is None and (sign := find_decimal(sample)):
