@@ -171,6 +171,19 @@ def test_fits_equal_those_from_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
     assert one.design_.is_like(pieces.design_)
 
 
+def test_numbers_with_labels_of_text_are_fitted_like_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that was expected to be collected, because of its labels, is not, and draws its sample later."""
+    monkeypatch.setattr(collected_rows, "SPLIT_ELEMENTS", 1000)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(900, 3)).round(4)
+    y = np.where(rng.random(900) < 1.0 / (1.0 + np.exp(-X[:, 0])), "yes", "no")
+    lines = (",".join([*map(str, row), label]) for row, label in zip(X.tolist(), y.tolist(), strict=True))
+    path = tmp_path / "numbers.csv"
+    path.write_text("a,b,c,y\n" + "\n".join(lines) + "\n")
+    found, expected = LogisticRegression(prior=1.0).fit(path, y="y"), LogisticRegression(prior=1.0).fit(X, y)
+    assert np.allclose(found.coef_, expected.coef_, rtol=0.0, atol=1e-6)
+
+
 def test_a_missing_value_is_placed_by_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected_rows, "SPLIT_ELEMENTS", 100_000)
     rows = table(np.random.default_rng(1), 40_000)

@@ -138,6 +138,35 @@ def test_texts_of_many_levels_and_columns_left_out(level: str) -> None:
     assert found["word"].to_pylist() == [word for _, word, _ in rows] and found["k"].to_pylist() == [*range(20_000)]
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("odd", [[], [70], [0, 63, 64, 127, 128, 299], list(range(0, 300, 9))])
+def test_numbers_of_any_length_between_missing_and_long_ones_are_those_of_arrow(odd: list[int], level: str) -> None:
+    rng = np.random.default_rng(3)
+    numbers = [f"{x:.{k}f}" for x, k in zip(rng.normal(0.0, 300.0, 300), rng.integers(0, 7, 300), strict=True)]
+    whole = [
+        str(10**k * s) for k, s in zip(rng.integers(0, 9, 300).tolist(), rng.choice([-1, 1], 300).tolist(), strict=True)
+    ]
+    for k, row in enumerate(odd):
+        numbers[row], whole[row] = (("NA", ""), ("-12345678.25", "123456789012"))[k % 2]
+    text = "".join(f"{a},{b}\n" for a, b in zip(numbers, whole, strict=True)).encode()
+    types = {"a": pa.float64(), "b": pa.int64()}
+    options = csv.ReadOptions(column_names=["a", "b"]), csv.ConvertOptions(column_types=types)
+    expected = csv.read_csv(pa.BufferReader(text), options[0], convert_options=options[1])
+    with native.using(level):
+        found = read_plain(text, ",", ["a", "b"], types)
+    assert found is not None and found.to_pydict() == expected.to_pydict()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_texts_that_differ_in_few_bytes_have_codes_of_their_own(level: str) -> None:
+    dates = [
+        f"{year}{month:02d}{day:02d}" for year in range(1990, 2020) for month in range(1, 13) for day in range(1, 29)
+    ]
+    with native.using(level):
+        found = code(pa.array(dates * 2))
+    assert list(found.levels) == dates and found.codes.tolist() == [*range(len(dates))] * 2
+
+
 @pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
 @pytest.mark.parametrize("text", [b"", b"a", b"a\nb\n", b"a\r\n" * 100, b"a\r" * 70 + b"b"])
 def test_line_ends_are_counted(text: bytes, level: str) -> None:

@@ -148,7 +148,8 @@ def read_stream(
         columns = learned.get_feature_names_out  # of many levels they take a while
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns()))
     if draw and whole:  # after all there must be a sample
-        summary = replace(summary, drawn=_summarise(parts, roles, None, draw, seed).drawn)
+        again = _summarise(parts, roles, None, draw, seed)
+        summary = replace(summary, drawn=again.drawn, most=again.most)
     source = PartedSource(
         parts,
         encode,

@@ -47,15 +47,15 @@ class ObjectiveState:
     """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared).
 
     ``cells`` say where the rows of the Hessian of a factor that is eliminated are not zero; ``find_cells`` waits for
-    those that are being found. ``level_ranges`` say which of its levels are summed at a time, ``level_squares`` are the
-    rows of the levels of each factor, times their weights.
+    those that are being found. ``by_levels`` sums some of its levels at a time, where all would take much memory;
+    ``level_squares`` are the rows of the levels of each factor, times their weights.
     """
 
     passes: int = 0
     last: ObjectiveValue | None = None
     max_row_norm2: float | None = None
     cells: Cells | None = None
-    level_ranges: list[tuple[int, int]] | None = None
+    by_levels: Engine | None = None
     find_cells: Callable[[], Cells] | None = None
     level_squares: list[Array] | None = None
 
@@ -448,8 +448,10 @@ class FoldObjective:
     def fold(self, statistic: type[S], params: object) -> S:
         """Return the fold of a statistic over the rows: one pass."""
         self.state.passes += 1
-        hessian = isinstance(params, CurvatureParams) and params.order >= 2
-        source = self._hessian_source if hessian else self.gradient_source
+        hessian = params if isinstance(params, CurvatureParams) and params.order >= 2 else None
+        if hessian is not None and hessian.cells is not None and self.state.by_levels is not None:
+            return self.state.by_levels.fold(statistic, self.source, params, progress=self.progress)
+        source = self.gradient_source if hessian is None else self._hessian_source
         return self.engine.fold(statistic, source, params, progress=self.progress)
 
     @cached_property

@@ -39,7 +39,7 @@ def between_bytes(objective: FoldObjective) -> float:
 
 def has_cells(objective: FoldObjective) -> bool:
     """Whether that block is summed where it is not zero: rows in memory, which kernels read."""
-    source = objective.source
+    source = objective.gradient_source  # whose blocks are kept
     if not isinstance(source, MemorySource) or source.form is None:
         return False
     return cells_are_read(source.block(*source.slices()[0]), objective._at(np.zeros(objective.size), 2))
@@ -85,10 +85,8 @@ def table_sums(objective: FoldObjective, at: CurvatureParams) -> Curvature:
     """Return the sums over a table with a factor eliminated; its block with all else is summed where it is not zero."""
     if at.order >= 2 and objective._has_cells:
         at = replace(at, cells=cells_of(objective))
-        if _is_by_levels(objective):
-            if objective.state.level_ranges is None:
-                objective.state.level_ranges = _level_ranges(objective)
-            return replace(objective, engine=LevelEngine(objective)).fold(Curvature, at)
+        if _is_by_levels(objective) and objective.state.by_levels is None:
+            objective.state.by_levels = LevelEngine(_level_ranges(objective), _threads(objective))
     statistic: type[Curvature] = OwnSums if isinstance(objective.source, MemorySource) else Curvature
     return objective.fold(statistic, at)
 
@@ -107,14 +105,15 @@ class LevelEngine:
     The ranges depend only on the data, so results are bit-identical on any number of threads.
     """
 
-    objective: FoldObjective
+    ranges: list[tuple[int, int]]
+    threads: int
     name: str = "levels"
 
     def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
         """Return the curvature sums."""
-        block, ranges = source.block(0, source.n_rows), self.objective.state.level_ranges or []
+        block, ranges = source.block(0, source.n_rows), self.ranges
         sums, h = level_sums(block, params, len(ranges)), None if params.buffers is None else params.buffers.curvature
-        parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), _threads(self.objective))
+        parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), self.threads)
         value, gradient, hessian, longest = sums.total(parts)
         if progress is not None:
             progress(len(ranges), len(ranges))
@@ -174,7 +173,9 @@ def _cells(objective: FoldObjective, threads: int) -> Cells:
     assert columns is not None and source.form is not None
     if len(source.form.factors) == 1:
         return Cells()
-    source = in_few_slices(source, between_bytes(objective) / 32.0)
+    few, kept = in_few_slices(source, between_bytes(objective) / 32.0), objective.gradient_source
+    assert isinstance(kept, MemorySource)
+    source = kept if len(kept.slices()) <= len(few.slices()) else few  # whose blocks are kept, if memory allows
     words: npt.NDArray[np.uint64] | None = None
     for part in parallel_map(lambda rows: find_cells(source.block(*rows), columns), source.slices(), threads):
         words = part if words is None else np.bitwise_or(words, part, out=words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -128,11 +128,10 @@ class CodeRows(Rows):
     def _part(self, codes: npt.NDArray[Any], x: Array | None) -> CodeRows:
         """Return some rows, whose codes need no second check."""
         part = object.__new__(CodeRows)
-        for one in fields(self):
-            object.__setattr__(part, one.name, getattr(self, one.name))
-        object.__setattr__(part, "codes", codes)
-        object.__setattr__(part, "counts", None)
-        object.__setattr__(part, "x", x)
+        for name, value in (("codes", codes), ("x", x), ("counts", None)):
+            object.__setattr__(part, name, value)
+        for name in ("levels", "dropped", "level_columns", "n_columns", "missing", "entries"):
+            object.__setattr__(part, name, getattr(self, name))
         return part
 
     def centred(self, center: Array) -> Rows:

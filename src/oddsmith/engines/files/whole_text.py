@@ -74,8 +74,12 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeT
     table.file.check_unchanged()
     if not complete:
         return None
-    order = sorted(columns, key=lambda name: -parsed.levels(name))  # the longest first
-    made = dict(zip(order, parallel_map(parsed.column, order, threads), strict=True))
+    # Few levels are merged on one thread, since Python runs on no more; then columns are made, the longest first.
+    levels = {name: parsed.levels(name) for name in columns}
+    few = {name: parsed.merged(name) for name, count in levels.items() if 0 < count <= FEW}
+    order = sorted(columns, key=lambda name: -levels[name])
+    work = parallel_map(lambda name: parsed.column(name, few.get(name) or parsed.merged(name)), order, threads)
+    made = dict(zip(order, work, strict=True))
     found = {name: column for name in columns if (column := made[name]) is not None}
     if len(found) < len(columns):
         return None
@@ -109,7 +113,7 @@ class _Parsed:
         start, size = table.start, table.file.size
         parts = threads * max(1, round((size - start) / BLOCK / threads))  # as many for each thread
         self.places = [start + k * (size - start) // parts for k in range(parts + 1)]
-        self.readers: list[CsvReader] = []
+        self.readers: dict[int, CsvReader] = {}  # by thread
         self.arrays: CsvArrays = []
         self.rows: list[int] = []
         self.reader_of = [0] * parts
@@ -121,7 +125,6 @@ class _Parsed:
         most = (self.places[-1] - self.places[0]) // len(self.kinds) + 1  # a row has a byte for each column at least
         for room in (min(most, round(SPARE * self.table.expected_rows) + len(self.places)), most):
             self.rows, self.arrays, self.broken = [0], csv_arrays(self.kinds, room), None
-            self.readers = [CsvReader(self.native, self.table.delimiter, self.kinds) for _ in range(self.threads)]
             with closing(_File(self.table.file.path, self.places[-1])) as file:
                 take = partial(self._take, file, count(), room)
                 deque(parallel_map(take, range(self.threads), self.threads), maxlen=0)
@@ -132,6 +135,7 @@ class _Parsed:
 
     def _take(self, file: _File, turn: Iterator[int], room: int, thread: int) -> None:
         """Parse blocks until none is left, or one fails."""
+        reader = self.readers[thread] = CsvReader(self.native, self.table.delimiter, self.kinds)
         # One buffer for all: fresh memory for every block would take longer than what it is for.
         buffer = bytearray(max(b - a for a, b in pairwise(self.places)) + LONGEST)
         try:
@@ -142,7 +146,7 @@ class _Parsed:
                 if not self._place(i, lines, room):
                     return
                 arrays = [None if values is None else values[slice(*self.rows[i : i + 2])] for values in self.arrays]
-                if text is None or self.readers[thread].read(text, arrays) != lines:
+                if text is None or reader.read(text, arrays) != lines:
                     self._stop("text")
         except BaseException:
             self._stop("error")  # or others would wait for ever
@@ -168,23 +172,29 @@ class _Parsed:
     def levels(self, name: str) -> int:
         """Return the number of different texts in a column, some of them counted twice; 0 for numbers."""
         column = self.table.schema.names.index(name)
-        return sum(len(one.levels(column)[0]) for one in self.readers) if self.kinds[column] == TEXT else 0
+        return sum(len(one.levels(column)[0]) for one in self.readers.values()) if self.kinds[column] == TEXT else 0
 
-    def column(self, name: str) -> _Column | None:
-        """Return a column; None if its texts are not UTF-8."""
+    def merged(self, name: str) -> tuple[pa.Array, list[npt.NDArray[np.int32]]] | None:
+        """Return the levels of a column in order, and where those of each reader are; None if it has none in UTF-8."""
+        column = self.table.schema.names.index(name)
+        if self.kinds[column] != TEXT:
+            return None
+        found = [text_array(*self.readers[k].levels(column)) for k in range(self.threads)]
+        levels = [one for one in found if one is not None]
+        return None if len(levels) < len(found) else _in_order(levels)
+
+    def column(self, name: str, levels: tuple[pa.Array, list[npt.NDArray[np.int32]]] | None) -> _Column | None:
+        """Return a column, given its levels; None if its texts are not UTF-8."""
         column = self.table.schema.names.index(name)
         values = self.arrays[column]
         assert values is not None
         if self.kinds[column] != TEXT:
-            missing = any(one.misses(column) for one in self.readers)
+            missing = any(one.misses(column) for one in self.readers.values())
             return _Column(number_array(values, present(values) if missing else None, self.table.schema.types[column]))
-        found = [text_array(*reader.levels(column)) for reader in self.readers]
-        levels = [one for one in found if one is not None]
-        return None if len(levels) < len(found) else self._codes(values, levels)
+        return None if levels is None else self._codes(values, *levels)
 
-    def _codes(self, codes: npt.NDArray[np.int32], levels: list[pa.Array]) -> _Column:
-        """Return texts as codes of all levels in order; ``levels`` are those of each reader."""
-        known, places = _in_order(levels)
+    def _codes(self, codes: npt.NDArray[np.int32], known: pa.Array, places: list[npt.NDArray[np.int32]]) -> _Column:
+        """Return texts as codes of the ``known`` levels; ``places`` are those of each reader's."""
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
         each = [places[reader] for reader in self.reader_of]

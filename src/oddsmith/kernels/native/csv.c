@@ -117,9 +117,30 @@ typedef uint16_t vector_uint16 __attribute__((vector_size(WIDTH)));
 typedef uint32_t vector_uint32 __attribute__((vector_size(WIDTH)));
 typedef uint64_t unaligned_uint64 __attribute__((vector_size(WIDTH), aligned(8), may_alias));
 
-/* Read numbers of up to eight bytes, the last ones of each word, and store them with their signs (0: positive, 1); returns
-   0 if one is not plain. */
-INLINE int read_words(vector_uint64 word, vector_uint64 length, vector_uint64 negative, const int decimal, void *values) {
+/* Ten to the power of numbers up to seven. */
+INLINE vector_double power_of(vector_uint64 places) {
+#if defined(__AVX512F__)
+    return (vector_double)_mm512_permutexvar_pd((__m512i)places, _mm512_loadu_pd(POWERS));
+#else
+    const vector_double one = splat_double(1.0);
+    vector_double power = select_double((places & 1) != 0, splat_double(1e1), one);
+    power *= select_double((places & 2) != 0, splat_double(1e2), one);
+    return power * select_double((places & 4) != 0, splat_double(1e4), one);
+#endif
+}
+
+#define FIELDS 64 /* numbers that are read at a time */
+
+/* The last eight bytes of some fields, their lengths without a sign, and the signs (0: positive, 1). */
+typedef struct {
+    uint64_t words[FIELDS] __attribute__((aligned(WIDTH))), lengths[FIELDS] __attribute__((aligned(WIDTH)));
+    uint64_t negative[FIELDS] __attribute__((aligned(WIDTH)));
+} number_fields;
+
+/* Read and store the numbers of a vector of fields, from k on; not zero where one is not plain, or longer than eight bytes. */
+INLINE vector_uint64 read_words(const number_fields *f, int64_t k, const int decimal, void *values) {
+    vector_uint64 word = *(const vector_uint64 *)(f->words + k);
+    const vector_uint64 length = *(const vector_uint64 *)(f->lengths + k), negative = *(const vector_uint64 *)(f->negative + k);
     const vector_uint64 own = ~(vector_uint64){0} << ((64 - 8 * length) & 56);
     vector_uint64 places = {0}, bad = (vector_uint64)(length - 1 > 7);
     word = (word & own) | (EIGHT('0') & ~own);
@@ -131,23 +152,23 @@ INLINE int read_words(vector_uint64 word, vector_uint64 length, vector_uint64 ne
         bad |= is & (vector_uint64)(length == 1);
     }
     bad |= ((word & EIGHT(0xf0)) | ((word + EIGHT(0x06)) & EIGHT(0xf0)) >> 4) ^ EIGHT(0x33);
-    uint64_t any = 0;
-    for (int i = 0; i < LANES_double; i++) any |= bad[i];
-    if (any) return 0;
     const vector_uint64 twos = (vector_uint64)((vector_uint16)(word & EIGHT(0x0f)) * 2561 >> 8);
     const vector_uint64 fours = (vector_uint64)((vector_uint32)twos * 6553601 >> 16);
     const vector_uint64 number = (fours & 0xffffffffu) * 10000 + (fours >> 32);
     if (!decimal) {
         *(unaligned_uint64 *)values = (number ^ -negative) + negative;
-        return 1;
+        return bad;
     }
-    const vector_double one = splat_double(1.0);
-    vector_double power = select_double((places & 1) != 0, splat_double(1e1), one);
-    power *= select_double((places & 2) != 0, splat_double(1e2), one);
-    power *= select_double((places & 4) != 0, splat_double(1e4), one);
+    const vector_double power = power_of(places);
     const vector_double value = ((vector_double)(number | 0x4330000000000000u) - 0x1p52) / power;
     *(unaligned_uint64 *)values = (vector_uint64)value | negative << 63;
-    return 1;
+    return bad;
+}
+
+INLINE int is_any(vector_uint64 bits) {
+    uint64_t any = 0;
+    for (int i = 0; i < LANES_double; i++) any |= bits[i];
+    return any != 0;
 }
 
 #define WINDOW 16384 /* bytes whose field ends are found at a time */
@@ -253,52 +274,84 @@ INLINE const uint8_t *field(const uint8_t *text, const window_ends *w, int64_t r
     return text + w->ends[k];
 }
 
-/* Read a field of some rows as numbers, mostly several at a time. */
+/* Read field j of some rows as numbers, one at a time. */
+INLINE int64_t read_singly(
+    csv_column *c, int64_t j, int64_t *values, int64_t i, int64_t end, const uint8_t *text, const csv_problem *p,
+    const window_ends *w, const int decimal
+) {
+    for (; i < end; i++) {
+        const uint8_t *at, *last = field(text, w, i, j, &at);
+        if (read_number(at, last, p->text + p->size, decimal, values + i)) continue;
+        if (!is_missing(at, last - at)) return GIVE_UP;
+        values[i] = decimal ? MISSING_DOUBLE : INT64_MIN;
+        c->missing++;
+    }
+    return DONE;
+}
+
+/* Read field j of the rows of a window as numbers, mostly many at a time: their bytes are collected first, since a vector that
+   is made of single numbers takes longer than what it is for. */
 INLINE int64_t read_numbers(
     csv_column *c, int64_t j, int64_t row, const uint8_t *text, const csv_problem *p, const window_ends *w, const int decimal
 ) {
-    const int64_t missing = decimal ? MISSING_DOUBLE : INT64_MIN, lanes = LANES_double;
-    int64_t *values = (int64_t *)c->values + row;
-    int64_t slow = text - p->text < SHORT ? SHORT : 0; /* before the first rows there are no eight bytes */
-    for (int64_t i = 0; i < w->rows;) {
-        vector_uint64 word, length, negative;
-        if (i >= slow && i + lanes <= w->rows) {
-            for (int l = 0; l < lanes; l++) {
-                const uint8_t *at, *last = field(text, w, i + l, j, &at);
-                uint64_t end;
-                memcpy(&end, last - SHORT, SHORT);
-                word[l] = end, negative[l] = at < last && *at == '-', length[l] = (uint64_t)(last - at) - negative[l];
-            }
-            if (read_words(word, length, negative, decimal, values + i)) {
-                i += lanes;
-                continue;
-            }
-            slow = i + lanes;
+    const int64_t lanes = LANES_double, first = text - p->text < SHORT ? least(SHORT, w->rows) : 0;
+    int64_t *values = (int64_t *)c->values + row, i = first; /* before the first rows there are no eight bytes */
+    int64_t status = read_singly(c, j, values, 0, first, text, p, w, decimal);
+    number_fields f;
+    while (i + lanes <= w->rows && status == DONE) {
+        const int64_t n = least(FIELDS, w->rows - i) / lanes * lanes;
+        for (int64_t l = 0; l < n; l++) {
+            const uint8_t *at, *last = field(text, w, i + l, j, &at);
+            const uint64_t negative = at < last && *at == '-';
+            memcpy(f.words + l, last - SHORT, SHORT);
+            f.negative[l] = negative, f.lengths[l] = (uint64_t)(last - at) - negative;
         }
+        vector_uint64 bad = {0};
+        for (int64_t l = 0; l < n; l += lanes) bad |= read_words(&f, l, decimal, values + i + l);
+        if (is_any(bad))
+            for (int64_t l = 0; l < n && status == DONE; l += lanes)
+                if (is_any(read_words(&f, l, decimal, values + i + l)))
+                    status = read_singly(c, j, values, i + l, i + l + lanes, text, p, w, decimal);
+        i += n;
+    }
+    return status == DONE ? read_singly(c, j, values, i, w->rows, text, p, w, decimal) : status;
+}
+
+/* Read field j of the rows of a window as texts; `inside` says that eight bytes may be read of each. */
+INLINE int64_t read_texts(
+    csv_column *c, int64_t j, int64_t row, const uint8_t *text, const csv_problem *p, const window_ends *w, const int inside
+) {
+    text_levels *levels = c->levels;
+    const text_slot *slots = levels->slots;
+    const int shift = slot_shift(levels);
+    const uint8_t *end = p->text + p->size;
+    int32_t *restrict codes = (int32_t *)c->values + row;
+    for (int64_t i = 0; i < w->rows; i++) {
         const uint8_t *at, *last = field(text, w, i, j, &at);
-        if (!read_number(at, last, p->text + p->size, decimal, values + i)) {
-            if (!is_missing(at, last - at)) return GIVE_UP;
-            values[i] = missing;
-            c->missing++;
+        const int64_t length = last - at;
+        if (inside && length <= SHORT) {
+            uint64_t key;
+            memcpy(&key, at, SHORT);
+            key = lowest_bytes(key, length);
+            const text_slot *slot = slots + first_slot(key, shift);
+            const int64_t entry = slot->entry;
+            codes[i] = (int32_t)entry;
+            if (slot->key == key && entry >> 32 == length) continue;
         }
-        i++;
+        if ((codes[i] = find_code(levels, at, length, end)) < 0) return MORE_LEVELS;
     }
     return DONE;
 }
 
 /* Read field j of the rows of a window, which begin with row `row` of the column; returns the status. */
-INLINE int64_t read_column(csv_column *c, int64_t j, int64_t row, const uint8_t *text, const csv_problem *p, const window_ends *w) {
+INLINE int64_t read_column(
+    csv_column *c, int64_t j, int64_t row, const uint8_t *text, int64_t size, const csv_problem *p, const window_ends *w
+) {
     if (c->kind == DECIMAL) return read_numbers(c, j, row, text, p, w, 1);
     if (c->kind == WHOLE) return read_numbers(c, j, row, text, p, w, 0);
     if (c->kind == SKIP) return DONE;
-    text_levels *levels = c->levels;
-    const uint8_t *end = p->text + p->size;
-    int32_t *codes = (int32_t *)c->values + row;
-    for (int64_t i = 0; i < w->rows; i++) {
-        const uint8_t *at, *last = field(text, w, i, j, &at);
-        if ((codes[i] = code_of(levels, at, last - at, end)) < 0) return MORE_LEVELS;
-    }
-    return DONE;
+    if (p->text + p->size - (text + size) >= SHORT) return read_texts(c, j, row, text, p, w, 1);
+    return read_texts(c, j, row, text, p, w, 0);
 }
 
 /* Find the rows of a window; return its bytes up to their end. The last row of all may lack its line end. */
@@ -331,7 +384,7 @@ INLINE int64_t find_rows(csv_problem *p, const uint8_t *text, int64_t size, int 
 INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
     const int64_t read = find_rows(p, text, size, whole, w);
     for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
-        p->status = read_column(p->columns + j, j, p->rows, text, p, w);
+        p->status = read_column(p->columns + j, j, p->rows, text, size, p, w);
         p->column = j;
     }
     if (p->status != DONE) return 0;

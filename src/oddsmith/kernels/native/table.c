@@ -157,9 +157,9 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
         const uint64_t last = p->cells[p->levels * p->words].before + (uint64_t)p->spare;
         uint64_t at[TABLE_TILE];
         for (int64_t i = 0; i < n; i++) {
-            const cell_word word = p->cells[rows[i] * p->words + (columns[i] >> 6)];
-            const uint64_t earlier = word.bits << (63 - (columns[i] & 63)) << 1;
-            at[i] = columns[i] == nowhere ? last : word.before + (uint64_t)__builtin_popcountll(earlier);
+            const cell_word *word = p->cells + rows[i] * p->words + (columns[i] >> 6);
+            const uint64_t earlier = word->bits & (((uint64_t)1 << (columns[i] & 63)) - 1);
+            at[i] = columns[i] == nowhere ? last : word->before + (uint64_t)__builtin_popcountll(earlier);
         }
         if (x)
             for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i] * x[i];
@@ -352,7 +352,8 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     for (int64_t i = 0; i < TABLE_TILE * wide && t.Y; i++) t.Y[i] = 0.0;
     p->value = 0.0;
     p->max_norm2 = 0.0;
-    for (int64_t first = 0, n; first < p->n; first += t.some ? 0 : TABLE_TILE) {
+    for (int64_t first = 0, before = 0, n; first < p->n; first += t.some ? 0 : TABLE_TILE) {
+        before = first;
         n = t.some ? choose_rows(p, &first, t.some) : least(TABLE_TILE, p->n - first);
         if (!n) break;
         const int64_t ld = round_up(n, LANES_double);
@@ -361,7 +362,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
             continue;
         }
         load_tile(p, first, n, t);
-        prefetch_tile(p, t.some ? first : first + n);
+        prefetch_tile(p, t.some ? first : first + n, t.some ? first - before : n); /* of some rows, as many as were passed */
         if (p->inverse) longest(p, n, t, q);
         if (p->w) activations(p, first, n, t);
         if (task == LOGISTIC) {

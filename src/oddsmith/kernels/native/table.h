@@ -118,15 +118,16 @@ INLINE void load_codes(const void *x, int64_t kind, int64_t first, int64_t n, co
     }
 }
 
-/* Prefetch the numbers from `first` on, as many as a tile has and the column has left. */
+/* Prefetch `n` numbers from `first` on. */
 INLINE void prefetch_column(const void *x, int64_t kind, int64_t first, int64_t n) {
     const int64_t size = BYTES[kind];
     const char *from = (const char *)x + first * size;
     for (int64_t at = 0; at < n * size; at += 64) PREFETCH(from + at);
 }
 
-INLINE void prefetch_tile(const table_problem *p, int64_t first) {
-    const int64_t n = least(TABLE_TILE, p->n - first);
+/* Prefetch `rows` from `first` on, or those that are left. */
+INLINE void prefetch_tile(const table_problem *p, int64_t first, int64_t rows) {
+    const int64_t n = least(rows, p->n - first);
     for (int64_t j = 0; j < p->m; j++)
         if (p->column_steps[j] == 1) prefetch_column(p->columns[j], p->column_kinds[j], first, n);
     for (int64_t k = 0; k < p->f; k++) prefetch_column(p->codes[k], p->code_kinds[k], first, n);

@@ -35,7 +35,7 @@ typedef struct {
             const int64_t length = offsets[i + 1] - offsets[i];                                                            \
             const uint8_t *text = data + offsets[i];                                                                       \
             const uint64_t key = key_of(text, length, end);                                                                \
-            int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)last);                                \
+            int64_t slot = first_slot(key, shift);                                                                         \
             int32_t code = (int32_t)slots[slot].entry;                                                                     \
             if (slots[slot].key != key || length > SHORT || slots[slot].entry >> 32 != length) {                           \
                 slot = slot_of(levels, key, text, length);                                                                      \
@@ -53,7 +53,8 @@ typedef struct {
 EXPORT int NAME(texts)(texts_problem *p) {
     text_levels *levels = &p->levels;
     const uint8_t *data = p->data, *end = data + p->size, *valid = p->valid;
-    const int64_t n = p->n, first = p->first, last = levels->slots_less_one;
+    const int64_t n = p->n, first = p->first;
+    const int shift = slot_shift(levels);
     const text_slot *slots = levels->slots;
     int64_t i = p->next, missing = 0, *counts = p->counts, few[COPIES][FEW] = {{0}};
     fill_slots(levels);

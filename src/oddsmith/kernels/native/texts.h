@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "vector.h"
+#if defined(__BMI2__)
+#include <immintrin.h>
+#endif
 
 typedef struct {
     uint64_t key;  /* the text itself if it is short, else a hash */
@@ -29,12 +32,21 @@ typedef struct {
 #define ENTRY(code, length) ((int64_t)(code) | (int64_t)((length) > SHORT ? SHORT + 1 : (length)) << 32)
 #define MIX 0x9e3779b97f4a7c15u
 
+/* The `length` lowest bytes, eight at most. */
+INLINE uint64_t lowest_bytes(uint64_t value, int64_t length) {
+#if defined(__BMI2__)
+    return _bzhi_u64(value, (unsigned)(8 * length));
+#else
+    return length < SHORT ? value & (((uint64_t)1 << 8 * length) - 1) : value;
+#endif
+}
+
 /* The first `length` bytes of at most eight, as a number. */
 INLINE uint64_t short_text(const uint8_t *text, int64_t length, const uint8_t *end) {
     uint64_t value = 0;
     if (end - text >= SHORT) {
         memcpy(&value, text, SHORT);
-        return length < SHORT ? value & (((uint64_t)1 << 8 * length) - 1) : value;
+        return lowest_bytes(value, length);
     }
     memcpy(&value, text, (size_t)length);
     return value;
@@ -56,6 +68,10 @@ static uint64_t long_text(const uint8_t *text, int64_t length) {
     return mixed(hash ^ word) * MIX;
 }
 
+/* The slot where the search for a key begins, of 2^(64 - shift): the upper bits of a product depend on all bits. */
+INLINE int64_t first_slot(uint64_t key, int shift) { return (int64_t)(key * MIX >> shift); }
+INLINE int slot_shift(const text_levels *p) { return __builtin_clzll((unsigned long long)p->slots_less_one); }
+
 INLINE uint64_t key_of(const uint8_t *text, int64_t length, const uint8_t *end) {
     return length <= SHORT ? short_text(text, length, end) : long_text(text, length);
 }
@@ -68,7 +84,7 @@ INLINE const uint8_t *level_text(const text_levels *p, int64_t code, int64_t *le
 
 /* The slot of a text, or the free one where it belongs. */
 INLINE int64_t slot_of(const text_levels *p, uint64_t key, const uint8_t *text, int64_t length) {
-    int64_t slot = (int64_t)(mixed(key ^ (uint64_t)length << 56) & (uint64_t)p->slots_less_one);
+    int64_t slot = first_slot(key, slot_shift(p));
     for (;; slot = (slot + 1) & p->slots_less_one) {
         const int64_t entry = p->slots[slot].entry;
         if (entry < 0) return slot;
@@ -104,19 +120,13 @@ static void fill_slots(text_levels *p) {
     }
 }
 
-/* The code of a text that is not in its first slot, which mostly is a new one; -1 if there is no room for it. */
-static __attribute__((noinline, unused)) int32_t find_code(text_levels *p, const uint8_t *text, int64_t length, uint64_t key) {
+/* The code of a text that is not in its first slot, which mostly is a new one; -1 if there is no room for it. `end` is that of
+   the memory that may be read. */
+static __attribute__((noinline, unused)) int32_t find_code(text_levels *p, const uint8_t *text, int64_t length, const uint8_t *end) {
+    const uint64_t key = key_of(text, length, end);
     const int64_t slot = slot_of(p, key, text, length);
     const int32_t code = (int32_t)p->slots[slot].entry;
     return code >= 0 ? code : add_level(p, text, length, key, slot);
-}
-
-/* The code of a text, -1 if it is a new one and there is no room for it. `end` is that of the memory that may be read. */
-INLINE int32_t code_of(text_levels *p, const uint8_t *text, int64_t length, const uint8_t *end) {
-    const uint64_t key = key_of(text, length, end);
-    const text_slot slot = p->slots[mixed(key ^ (uint64_t)length << 56) & (uint64_t)p->slots_less_one];
-    if (slot.key == key && slot.entry >> 32 == length && length <= SHORT) return (int32_t)slot.entry;
-    return find_code(p, text, length, key);
 }
 
 #endif
