@@ -183,9 +183,9 @@ class MatrixColumns:
         return norms
 
     def activations(self, x: Array) -> Array:
-        """Return ``X x``; columns with a zero in x are not read."""
+        """Return ``X x``; x may have several columns. Columns of X with a zero in a single one are not read."""
         native = kernels()
-        if native is None:
+        if native is None or x.ndim > 1:
             return np.asarray(self.matrix() @ x)
         result = np.zeros(self.n)
         native("columns", ctypes.byref(self.problem(**addresses(v=result, x=x))), ACTIVATIONS)

@@ -23,6 +23,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.proximal_newton import ROUNDING
@@ -157,6 +158,13 @@ class ColumnDescent(ABC):
         """Return the residuals at a point, corrected until they meet the conditions of an optimum."""
 
     @abstractmethod
+    def at_best_intercepts(self, inner: Array, b: Array, penalty: Array) -> tuple[Array, float, Array, DualCorrection]:
+        """Return the best intercepts beside activations, the loss and residuals there, conditions and Hessian.
+
+        ``b`` are intercepts near them.
+        """
+
+    @abstractmethod
     def feasible(self, theta: Array) -> Array:
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
@@ -259,14 +267,6 @@ class ColumnDescent(ABC):
             share = 0.01 if not near else 1.0 if fell and self.inexact else 0.1
             precision = max(LAST_PRECISION, min(share * precision, self.last_precision(at, tol)))
         return at
-
-    def judged(self, w: Array, b: Array, penalty: Array) -> ColumnPoint:
-        """Return the point of weights near the last optimum, with its gap."""
-        at = self._placed(w, b)
-        self.choose(np.union1d(self.chosen, at.columns))
-        at = replace(at, columns=self.chosen, x=at.weights_of(self.chosen))
-        at.value = at.loss + self.penalty(at.x, penalty)
-        return self.with_gap(at, at.theta, penalty)
 
     def with_gap(self, at: ColumnPoint, residuals: Array, penalty: Array) -> ColumnPoint:
         """Return a point over the working set with the dual point of its residuals, and its gap."""

@@ -45,8 +45,6 @@ from oddsmith.solvers.proximal_newton import (
     model_minimum,
 )
 
-NEARLY = 1.0 - 1e-6  # Columns with a gradient above this share of their penalty may have weights that are not zero.
-
 
 @dataclass
 class WorkingSet:
@@ -274,31 +272,8 @@ class SparseProblem:
                 self.start_columns(found.e.w)
                 self.point = replace(self.point, value=found.value, gap=found.gap, steps=point.steps)
         elif self.accurate and not descent.rough:
-            self.point = self._polished(descent, point, scale)
+            self.point = polished(descent, point, descent.strength / scale)
         return self.point
-
-    def _polished(self, descent: ColumnDescent, point: ColumnPoint, scale: float) -> ColumnPoint:
-        """Return a point whose weights have nine digits: Newton steps over the columns that are not zero, or nearly so.
-
-        The point itself where the objective does not fall, or several classes have too many weights for a Hessian.
-        """
-        penalty = descent.strength / scale
-        if isinstance(descent, TwoClassDescent):
-            return polished(descent, point, penalty)
-        nearly = np.flatnonzero(point.sizes > NEARLY * penalty)
-        columns = np.union1d(point.columns[descent.norms(point.x) > 0.0], nearly)
-        if self.objective.shape[0] * (len(columns) + 1) > policy.POLICY.sparse_hessian or not len(columns):
-            return point
-        part = self._over(columns).objective
-        inner = part.evaluate(self._restricted(self._solver_weights(point), columns), 2)
-        over = self.penalty_over(self.unit.scaled(1.0 / scale), columns)
-        found = ProximalNewton(exact=False, tight=True, moves=False).minimise(part, over, inner, inner.dense_hessian)
-        W = self.user_weights(self._expanded(found.e.w, columns))
-        w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
-        new = descent.judged(w, np.asarray(b), penalty)
-        kept = max(point.gap - point.value + new.value, 0.0) + ROUNDING * abs(new.value)
-        new.gap, new.steps = min(new.gap, kept), point.steps
-        return new if new.value <= point.value * (1.0 + ROUNDING) else point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
         """Return the weights of a point in the user's units, the intercept first (C × P)."""
