@@ -13,7 +13,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, typical_gain
 from oddsmith.kernels.two_classes import times_log
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint
+from oddsmith.likelihood.column_descent import INTERCEPT_STEPS, LONGEST_STEP, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.numerics import EPS, Array, log_softmax
 from oddsmith.solvers.proximal_newton import solve_near, steps_along
@@ -22,7 +22,6 @@ SWEEPS, ROUNDS = 60, 100
 """Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
 MOST_SOLVED = 2000  # Weights up to which they are.
 TINY = 1e-30
-INTERCEPT_STEPS = 20  # Newton steps of intercepts alone, at most.
 
 
 @dataclass(kw_only=True)
@@ -78,7 +77,7 @@ class ClassDescent(ColumnDescent):
             slope = model.r.sum(axis=0)
             if model.inverse is None or (np.abs(slope) <= 4.0 * EPS * np.abs(model.r).sum(axis=0)).all():
                 break
-            b = b - model.inverse @ slope
+            b = b - np.clip(model.inverse @ slope, -LONGEST_STEP, LONGEST_STEP)
         return b, self.losses(inner + b)[0], model.r, self._correction(model, penalty)
 
     def _model(self, a: Array) -> ClassModel:

@@ -30,6 +30,7 @@ ROUNDS = 4  # Times that columns are found missing, at most.
 STEPS = 20  # Newton steps of a point, halvings included, at most.
 DIGITS = 1e-10  # What may be left of the weights, relative to the largest, and missed of conditions, to their penalty.
 LEAST_RESIDUAL, MOST_RESIDUAL = 1e-5, 0.1  # Of a system: products in single precision have about five digits.
+FARTHEST = 10.0  # Change of activations along a step, at most: columns that hardly differ may have any weights.
 PRODUCTS = 200  # Products of a system, at most.
 
 
@@ -70,6 +71,10 @@ def newton_steps(descent: ColumnDescent, at: ColumnPoint, penalty: Array) -> tup
             break
         residual = float(np.clip(max(far, DIGITS / far), LEAST_RESIDUAL, MOST_RESIDUAL))
         d = newton_step(descent, support, x, bound, missed, residual)  # 2
+        far = float(np.abs(descent.columns.activations(d)).max())
+        if not np.isfinite(far):
+            break
+        d = d * min(1.0, FARTHEST / far) if far > 0.0 else d
         last, x = x, moved(x, d, aim, grouped=descent.grouped)  # 3
         away = float(np.abs(d).max() / max(np.abs(x).max(), 1e-300))
         short = away * max(away, residual) <= DIGITS and bool((x == last - d).all())

@@ -15,7 +15,7 @@ from oddsmith.kernels.coordinate_descent import typical_gain
 from oddsmith.kernels.gram_step import GramStep, GramStepResult, ScaledColumns
 from oddsmith.kernels.packed_columns import SupportFactor, Team
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint
+from oddsmith.likelihood.column_descent import INTERCEPT_STEPS, LONGEST_STEP, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
@@ -40,7 +40,6 @@ DRIFT, LATE_DRIFT = 0.2, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
 SPARSE_DRIFT, LATE_SPARSE_DRIFT = 0.4, 0.1  # The same for sparse columns, whose products take longer against a step.
 LATE = 3  # The same of steps in the kernel, which take the columns that are not zero as known until then.
-INTERCEPT_STEPS = 20  # Newton steps of the intercept alone, at most.
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 LOOKS, MOST_COPIED = 2, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
 
@@ -153,7 +152,7 @@ class TwoClassDescent(ColumnDescent):
             slope, h = float(r.sum()), np.maximum(h, FLAT * self.s)
             if not self.intercept or abs(slope) <= 4.0 * EPS * float(np.abs(r).sum()):
                 break
-            b = b - slope / float(h.sum())
+            b = b - np.clip(slope / float(h.sum()), -LONGEST_STEP, LONGEST_STEP)
         return np.asarray(b), loss, r, self._correction(h, penalty)
 
     def _correction(self, h: Array, penalty: Array) -> DualCorrection:
