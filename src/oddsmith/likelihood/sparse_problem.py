@@ -263,7 +263,7 @@ class SparseProblem:
         assert self.point is not None
         descent = self.column_descent()
         point = self.point = descent.solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
-        few = len(point.columns) <= policy.POLICY.dual_weights
+        few = len(point.columns) <= policy.POLICY.sparse_fallback
         if point.gap > tol * max(1.0, abs(point.value)) and point.steps > PATIENCE and descent.threaded and few:
             # Products in single precision do not tell columns apart that hardly differ; a Hessian does.
             e = self.objective.evaluate(self._evaluation(point).w)
