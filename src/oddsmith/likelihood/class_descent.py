@@ -172,9 +172,9 @@ class ClassDescent(ColumnDescent):
         """Yield steps along ``d``, with the weights there: where weights change their sign, or groups are near zero."""
         m, whole = len(column), np.zeros_like(x)
         whole[column, cls] = d[:m]
-        if not self.grouped:
-            new = np.where((x + whole) * x < 0.0, 0.0, x + whole)
-            yield np.concatenate([new[column, cls] - x[column, cls], d[m:]]), new
+        side = (x + whole) * x
+        new = np.where((side.sum(axis=1, keepdims=True) if self.grouped else side) < 0.0, 0.0, x + whole)
+        yield np.concatenate([new[column, cls] - x[column, cls], d[m:]]), new
         blocks = Blocks.single(np.repeat(penalty, x.shape[1]))
         if self.grouped:
             blocks = Blocks(np.arange(0, x.size + 1, x.shape[1]), np.arange(x.size), penalty)

@@ -44,7 +44,10 @@ ORDER = 2  # Of the extrapolation along a path.
 LEAST_APART = (
     1e-3  # The distance of two scales from which it is made, against that to the next: rounding grows with it.
 )
-INTERCEPT_STEPS, LONGEST_STEP = 20, 2.0  # Newton steps of intercepts alone at most, each no longer: some see no curvature.
+INTERCEPT_STEPS, LONGEST_STEP = (
+    20,
+    2.0,
+)  # Newton steps of intercepts alone at most, each no longer: some see no curvature.
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 

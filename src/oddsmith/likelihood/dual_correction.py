@@ -60,9 +60,7 @@ class DualCorrection:
             w = w + d
         return theta
 
-    def conditions(
-        self, g: Array, w: Array, before: Array | None = None
-    ) -> tuple[npt.NDArray[np.bool_], Array, Array]:
+    def conditions(self, g: Array, w: Array, before: Array | None = None) -> tuple[npt.NDArray[np.bool_], Array, Array]:
         """Return which weights ``w`` have a condition where the gradient is ``g``, what they miss, where they belong.
 
         The last is a vector on the same side of zero as they are at the optimum, if they are not zero there; ``before``

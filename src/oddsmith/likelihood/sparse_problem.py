@@ -25,7 +25,7 @@ from oddsmith.likelihood.column_choice import TakeColumns
 from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
-from oddsmith.likelihood.newton_polish import polished
+from oddsmith.likelihood.newton_polish import DIGITS, polished
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.two_class_descent import TwoClassDescent
@@ -353,9 +353,9 @@ class SparseProblem:
             result = SparseOptimum(e=e, value=found.value, gap=gap, H=found.H, iterations=iterations)
             if self.record is not None:
                 self.record(replace(e, value=found.value), 1.0)
-            if result.converged(tol):
+            missing = np.setdiff1d(self._columns_above(e, (1.0 + DIGITS) / scale), working.columns)
+            if result.converged(tol) and not (self.accurate and len(missing)):
                 break
-            missing = np.setdiff1d(self._columns_above(e, 1.0 / scale), working.columns)
             if not len(missing):
                 if inner_tol < 1e-6 * tol:
                     break
