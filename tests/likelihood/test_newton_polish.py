@@ -202,3 +202,12 @@ def test_conditions_of_all_classes_of_a_column_leave_one_out() -> None:
     change = p * (z - (p * z).sum(axis=1, keepdims=True))
     product = descent.X[:, descent.chosen].T @ change
     np.testing.assert_allclose(np.where(bound, product, 0.0), missed, atol=1e-6 * np.abs(missed).max())
+
+
+def test_residuals_of_classes_follow_a_short_step_to_the_last_digit() -> None:
+    """A last correction is some 1e-12 of the activations: residuals beside it must not hide it."""
+    descent, point, penalty = classes("dense", 3)
+    _, _, _, support = descent.at_best_intercepts(point.a - point.b, point.b, penalty)
+    z = np.sin(np.arange(point.a.size)).reshape(point.a.shape)
+    expected = support.curved(z)
+    np.testing.assert_allclose(1e12 * support.curved(1e-12 * z), expected, atol=1e-12 * np.abs(expected).max())

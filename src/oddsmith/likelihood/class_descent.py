@@ -91,10 +91,8 @@ class ClassDescent(ColumnDescent):
         assert self.columns is not None
 
         def curved(z: Array) -> Array:
-            moved = model.residuals(z) - model.r
-            if model.inverse is None:
-                return moved
-            return np.asarray(model.residuals(z - model.inverse @ moved.sum(axis=0)) - model.r)
+            moved = model.curved(z)
+            return moved if model.inverse is None else model.curved(z - model.inverse @ moved.sum(axis=0))
 
         def diagonal(columns: MatrixColumns) -> Array:
             X = columns.matrix()

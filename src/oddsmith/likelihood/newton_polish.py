@@ -121,7 +121,7 @@ class ProductSystem:
     def solve(self, missed: Array, residual: float) -> Array:
         """Return the inverse of the Hessian times ``missed``, to a relative residual."""
         start = ObjectiveValue(w=missed, value=0.0, log_likelihood=0.0, gradient=missed)
-        return conjugate_gradients(self, start, Factor(self.gram, self.bound), residual, PRODUCTS)
+        return conjugate_gradients(self, start, ProductFactor(self.gram, self.bound), residual, PRODUCTS)
 
     def hessian_product(self, w: Array, d: Array) -> Array:
         """Return the Hessian times ``d``, by columns in single precision."""
@@ -132,7 +132,7 @@ class ProductSystem:
 
 
 @dataclass(frozen=True)
-class Factor:
+class ProductFactor:
     """The factor of the products of columns, as a preconditioner."""
 
     gram: GramModel
