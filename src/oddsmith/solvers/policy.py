@@ -87,7 +87,7 @@ class Policy:
     sparse_digits: float = 1e-8
     """Numbers of a table of two classes up to which paths by columns end with weights of nine digits too (1,500 ×
     1,000, 50 scales: 0.27 → 0.50 s, errors of the weights 2e-4 → 4e-11), and the tolerance from which on all do (2,000
-    × 10,000: 0.68 → 1.09 s)."""
+    × 10,000: 0.55 → 1.57 s)."""
     sparse_curvature_change: float = 0.7
     """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
     2."""
