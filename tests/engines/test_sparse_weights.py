@@ -15,6 +15,7 @@ from tests.test_engines_agree import rows
 from oddsmith import LaplacePrior, LogisticRegression, regularization_path
 from oddsmith.engines import ENGINES
 from oddsmith.errors import SeparationWarning
+from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.testing import lay_out_dask, lay_out_files
 
 PRIORS = {
@@ -149,6 +150,15 @@ def test_paths_over_many_columns_are_those_of_rows_in_memory(
     assert_one_path((files, dask), correlated(200, 60, K, 6), tmp_path, 4, LaplacePrior(1.0, **KINDS[prior]))
 
 
+@pytest.mark.parametrize("prior", ["lasso", "elastic net", "classes"])
+def test_paths_of_classes_over_large_supports_are_those_of_rows_in_memory(
+    prior: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More weights are not zero than a Hessian of all may have."""
+    set_policy(monkeypatch, sparse_hessian=20)
+    assert_one_path((files, dask), correlated(200, 60, 4, 6), tmp_path, 4, LaplacePrior(1.0, **KINDS[prior]))
+
+
 @pytest.mark.parametrize("prior", ["lasso", "elastic net"])
 @pytest.mark.parametrize("large", ["support", "table", "table beyond the polish"])
 def test_paths_over_large_supports_and_tables_are_those_of_rows_in_memory(
@@ -161,6 +171,24 @@ def test_paths_over_large_supports_and_tables_are_those_of_rows_in_memory(
     set_policy(monkeypatch, **limits)
     tol = 1e-8 if large == "table beyond the polish" else 1e-7
     assert_one_path((files, dask), correlated(200, 60, 2, 6), tmp_path, 4, LaplacePrior(1.0, **KINDS[prior]), tol)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_a_gap_within_the_tolerance_leaves_no_column_out(K: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are missing from the first working set have their weights at the end."""
+    set_policy(monkeypatch, sparse_hessian=20)
+    monkeypatch.setattr(SparseProblem, "by_columns", False)
+    table = correlated(200, 60, K, 7)
+    model = LogisticRegression(LaplacePrior(1.0))
+    stated = SparseProblem.of(model._problem(table.drop(columns=["s", "y"]), table["y"], None, None, {}, reset=True)[1])
+    start = stated.null_point()
+    expected = stated.user_weights(stated.solve(0.1, start, tol=1e-10, max_iter=100).e.w)
+    stated.working = None
+    few = [np.flatnonzero(np.any(expected[:, 1:], axis=0))[:-1]]
+    above = stated._columns_above
+    monkeypatch.setattr(stated, "_columns_above", lambda e, least: few.pop() if few else above(e, least))
+    found = stated.user_weights(stated.solve(0.1, start, tol=0.5, max_iter=100).e.w)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-8 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("K", [2, 3])

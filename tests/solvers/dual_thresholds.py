@@ -36,29 +36,39 @@ def corrects(columns: float, gap: float = 2.0) -> bool:
     return bool(called)
 
 
-def corrections(weights: int, *, formed: bool = True) -> tuple[int, bool]:
-    """Count changes of the residuals that change nothing, and tell whether a Hessian was formed for them."""
-    ridge = np.geomspace(1.0, 1e12, weights)
-    changes, hessians = [0], [0]
+def corrections(weights: int) -> int:
+    """Count changes of the residuals that change nothing, by a Hessian of no known diagonal."""
+    ridge, changes = np.geomspace(1.0, 1e12, weights), [0]
 
     def curved(z: Any) -> Any:
         changes[0] += 1
         return 0.0 * z
 
-    def hessian(columns: Any, column: Any, cls: Any) -> Any:
-        hessians[0] += 1
-        return 3.0 * np.eye(len(column))
-
-    ones = np.ones((weights, 1))
     DualCorrection(
         columns=MatrixColumns.of(np.ones((2, weights))),
-        penalty=ones,
-        ridge=ones if formed else ridge[:, None],
-        diagonal=ones,
+        penalty=np.ones(weights),
+        ridge=ridge,
+        diagonal=lambda columns: 1e12 - ridge,
         curved=curved,
-        hessian=hessian if formed else None,
-    ).apply(np.ones((2, 1)), np.ones(weights), 1e-300)
-    return changes[0], hessians[0] > 0
+    ).apply(np.ones(2), np.ones(weights), 1e-300)
+    return changes[0]
+
+
+def falls_back(columns: int) -> bool:
+    """Whether a Hessian over so many columns is formed where their products in single precision do not suffice."""
+    point = SimpleNamespace(columns=np.arange(columns), gap=1.0, value=0.0, steps=99)
+    descent, called = SimpleNamespace(threaded=True, rough=True, solve=lambda *at, **how: point), []
+    stated: Any = SimpleNamespace(
+        point=point,
+        accurate=False,
+        column_descent=lambda: descent,
+        objective=SimpleNamespace(evaluate=lambda w: None),
+        _evaluation=lambda point: SimpleNamespace(w=None),
+        penalty_at=lambda scale, e: None,
+        _solve_working_set=lambda *at: called.append(at) or SimpleNamespace(gap=2.0),
+    )
+    SparseProblem.step_columns(stated, 1.0, tol=1e-8, max_iter=9, before=1.0)
+    return bool(called)
 
 
 def curvature_rows(n: int) -> int:

@@ -496,9 +496,9 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "dual_always": (dual.corrects, {1000: True, 1001: False}),
     "sparse_polish": (lambda n: has_digits(n, 1e-7, quick=True), {1e7: True, 1.01e7: False}),
     "sparse_digits": (lambda tol: has_digits(1e12, tol, quick=True), {1e-8: True, 1.1e-8: False}),
-    "dual_corrections": (lambda n: dual.corrections(int(n)), {9: (4, True)}),
-    "dual_weights": (lambda n: dual.corrections(int(n))[1], {600: True, 601: False}),
-    "dual_products": (lambda n: dual.corrections(int(n), formed=False), {700: (804, False)}),
+    "dual_corrections": (lambda n: dual.corrections(int(n)) // 201, {700: 4}),
+    "sparse_fallback": (lambda n: dual.falls_back(int(n)), {600: True, 601: False}),
+    "dual_products": (lambda n: dual.corrections(int(n)), {700: 804}),
     "dual_rows_per_weight": (lambda n: dual.curvature_rows(int(n)), {400: 100, 100_000: 1000}),
     "dual_row_passes": (lambda n: dual.curvature_rows(int(n)), {1000: 200}),
 }

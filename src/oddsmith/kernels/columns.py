@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,16 +55,13 @@ class ClassModel:
         inverse = _inverse_of_differences(H) if intercept else None
         return cls(p=p, r=weighted - s[:, None] * own, s=s, ridge=ridge, inverse=inverse)
 
-    def hessian(
-        self, V: sparse.csc_array, classes: npt.NDArray[np.intp], dtype: npt.DTypeLike = np.float64
-    ) -> npt.NDArray[Any]:
+    def hessian(self, V: sparse.csc_array, classes: npt.NDArray[np.intp]) -> Array:
         """Return the curvature between columns of V, each of which moves the activation of one of ``classes``."""
-        H, rows = np.zeros((V.shape[1], V.shape[1]), dtype), sparse.csr_array(V)
+        H, rows = np.zeros((V.shape[1], V.shape[1])), sparse.csr_array(V)
         number = np.repeat(np.arange(len(self.s)), np.diff(rows.indptr))
         p, data = self.p[number, classes[rows.indices]], rows.data * np.sqrt(self.s)[number]
         whole, root = (
-            sparse.csr_array(((data * each).astype(dtype, copy=False), rows.indices, rows.indptr), rows.shape)
-            for each in (p, np.sqrt(p))
+            sparse.csr_array((data * each, rows.indices, rows.indptr), rows.shape) for each in (p, np.sqrt(p))
         )
         each = [np.flatnonzero(classes == k) for k in np.unique(classes)]
         for start in range(0, len(self.s), CHUNK):
@@ -78,8 +74,12 @@ class ClassModel:
 
     def residuals(self, z: Array) -> Array:
         """Return the model's residuals where the activations have changed by ``z``."""
+        return np.asarray(self.r + self.curved(z))
+
+    def curved(self, z: Array) -> Array:
+        """Return how residuals change with the activations."""
         Z: Array = z - (self.p * z).sum(axis=1, keepdims=True)
-        return self.r + self.s[:, None] * self.p * Z
+        return np.asarray(self.s[:, None] * self.p * Z)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,9 +183,9 @@ class MatrixColumns:
         return norms
 
     def activations(self, x: Array) -> Array:
-        """Return ``X x``; columns with a zero in x are not read."""
+        """Return ``X x``; x may have several columns. Columns of X with a zero in a single one are not read."""
         native = kernels()
-        if native is None:
+        if native is None or x.ndim > 1:
             return np.asarray(self.matrix() @ x)
         result = np.zeros(self.n)
         native("columns", ctypes.byref(self.problem(**addresses(v=result, x=x))), ACTIVATIONS)

@@ -13,9 +13,9 @@ from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import ClassModel, MatrixColumns
 from oddsmith.kernels.coordinate_descent import Blocks, typical_gain
 from oddsmith.kernels.two_classes import times_log
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint
+from oddsmith.likelihood.column_descent import INTERCEPT_STEPS, LONGEST_STEP, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.dual_correction import DualCorrection
-from oddsmith.numerics import Array, log_softmax
+from oddsmith.numerics import EPS, Array, log_softmax
 from oddsmith.solvers.proximal_newton import solve_near, steps_along
 
 SWEEPS, ROUNDS = 60, 100
@@ -66,38 +66,51 @@ class ClassDescent(ColumnDescent):
         return np.asarray(self.s[:, None] * (p - self.own))
 
     def corrected(self, at: ColumnPoint, penalty: Array, precision: float) -> Array:
+        model = self._model(at.a)
+        shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
+        theta = model.residuals(np.zeros_like(model.p) + shift)
+        return self._correction(model, penalty).apply(theta, at.weights_of(self.chosen), precision)
+
+    def at_best_intercepts(self, inner: Array, b: Array, penalty: Array) -> tuple[Array, float, Array, DualCorrection]:
+        for _ in range(INTERCEPT_STEPS):
+            model = self._model(inner + b)
+            slope = model.r.sum(axis=0)
+            if model.inverse is None or (np.abs(slope) <= 4.0 * EPS * np.abs(model.r).sum(axis=0)).all():
+                break
+            b = b - np.clip(model.inverse @ slope, -LONGEST_STEP, LONGEST_STEP)
+        return b, self.losses(inner + b)[0], model.r, self._correction(model, penalty)
+
+    def _model(self, a: Array) -> ClassModel:
+        """Return the model of the loss at activations, over the working set."""
+        return ClassModel.at(
+            np.exp(log_softmax(a)), self.own, self.s, self.ridge[self.chosen], intercept=self.intercept
+        )
+
+    def _correction(self, model: ClassModel, penalty: Array) -> DualCorrection:
+        """Return the conditions of an optimum over the working set, and the Hessian of a model."""
         assert self.columns is not None
-        p = np.exp(log_softmax(at.a))
-        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
-        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
 
         def curved(z: Array) -> Array:
-            moved = model.residuals(z) - model.r
-            if model.inverse is None:
-                return moved
-            return np.asarray(model.residuals(z - model.inverse @ moved.sum(axis=0)) - model.r)
+            moved = model.curved(z)
+            return moved if model.inverse is None else model.curved(z - model.inverse @ moved.sum(axis=0))
 
-        squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
-        diagonal = squares[:, None] * (p * (1.0 - p)).mean(axis=0) + ridge[:, None]
-        correction = DualCorrection(
+        def diagonal(columns: MatrixColumns) -> Array:
+            X = columns.matrix()
+            return np.asarray((X * X).T @ (model.s[:, None] * model.p * (1.0 - model.p)))
+
+        return DualCorrection(
             columns=self.columns,
-            penalty=some[:, None],
-            ridge=ridge[:, None],
-            diagonal=np.where(diagonal > 0.0, diagonal, 1.0),
+            penalty=penalty[self.chosen][:, None],
+            ridge=model.ridge[:, None],
+            diagonal=diagonal,
             curved=curved,
-            hessian=lambda columns, column, cls: _hessian(model, columns, column, cls),
             grouped=self.grouped,
         )
-        shift = 0.0 if model.inverse is None else -model.inverse @ model.r.sum(axis=0)
-        x = at.weights_of(self.chosen)
-        return correction.apply(model.residuals(np.zeros_like(p) + shift), x, precision)
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
-        p = np.exp(log_softmax(at.a))
-        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
-        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
-        x = at.weights_of(self.chosen)
+        model, some, x = self._model(at.a), penalty[self.chosen], at.weights_of(self.chosen)
+        p = model.p
         squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
         gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
         z, b = np.zeros_like(p), np.zeros(p.shape[1])
@@ -157,9 +170,9 @@ class ClassDescent(ColumnDescent):
         """Yield steps along ``d``, with the weights there: where weights change their sign, or groups are near zero."""
         m, whole = len(column), np.zeros_like(x)
         whole[column, cls] = d[:m]
-        if not self.grouped:
-            new = np.where((x + whole) * x < 0.0, 0.0, x + whole)
-            yield np.concatenate([new[column, cls] - x[column, cls], d[m:]]), new
+        side = (x + whole) * x
+        new = np.where((side.sum(axis=1, keepdims=True) if self.grouped else side) < 0.0, 0.0, x + whole)
+        yield np.concatenate([new[column, cls] - x[column, cls], d[m:]]), new
         blocks = Blocks.single(np.repeat(penalty, x.shape[1]))
         if self.grouped:
             blocks = Blocks(np.arange(0, x.size + 1, x.shape[1]), np.arange(x.size), penalty)
@@ -187,17 +200,3 @@ def _balanced(p: Array, s: Array, total: Array) -> Array:
     kept = np.where(over, p * (total / np.where(found > 0.0, found, 1.0)), p)
     given = (p - kept).sum(axis=1, keepdims=True)
     return np.asarray(kept + given * (lacking / lacking.sum()))
-
-
-def _hessian(
-    model: ClassModel, columns: MatrixColumns, column: npt.NDArray[np.intp], cls: npt.NDArray[np.intp]
-) -> Array:
-    """Return the curvature between some weights, nearly: in single precision, with the intercepts at their best."""
-    V, K = sparse.csc_array(columns.matrix())[:, column], model.p.shape[1]
-    H = np.asarray(model.hessian(V, cls, np.float32), dtype=np.float64)
-    if model.inverse is None:
-        return H
-    p = model.s[V.indices] * model.p[V.indices, np.repeat(cls, np.diff(V.indptr))]
-    B = sparse.csc_array((V.data * p, V.indices, V.indptr), V.shape)
-    cross = np.where(cls[:, None] == np.arange(K), np.asarray(B.sum(axis=0))[:, None], 0.0) - B.T @ model.p
-    return np.asarray(H - cross @ model.inverse @ cross.T)

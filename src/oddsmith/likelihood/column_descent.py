@@ -23,6 +23,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.columns import MatrixColumns
+from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.proximal_newton import ROUNDING
@@ -43,6 +44,10 @@ ORDER = 2  # Of the extrapolation along a path.
 LEAST_APART = (
     1e-3  # The distance of two scales from which it is made, against that to the next: rounding grows with it.
 )
+INTERCEPT_STEPS, LONGEST_STEP = (
+    20,
+    2.0,
+)  # Newton steps of intercepts alone at most, each no longer: some see no curvature.
 STRIPES = 16  # Parts into which columns are divided for threads.
 
 
@@ -157,6 +162,13 @@ class ColumnDescent(ABC):
         """Return the residuals at a point, corrected until they meet the conditions of an optimum."""
 
     @abstractmethod
+    def at_best_intercepts(self, inner: Array, b: Array, penalty: Array) -> tuple[Array, float, Array, DualCorrection]:
+        """Return the best intercepts beside activations, the loss and residuals there, conditions and Hessian.
+
+        ``b`` are intercepts near them.
+        """
+
+    @abstractmethod
     def feasible(self, theta: Array) -> Array:
         """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
@@ -259,14 +271,6 @@ class ColumnDescent(ABC):
             share = 0.01 if not near else 1.0 if fell and self.inexact else 0.1
             precision = max(LAST_PRECISION, min(share * precision, self.last_precision(at, tol)))
         return at
-
-    def judged(self, w: Array, b: Array, penalty: Array) -> ColumnPoint:
-        """Return the point of weights near the last optimum, with its gap."""
-        at = self._placed(w, b)
-        self.choose(np.union1d(self.chosen, at.columns))
-        at = replace(at, columns=self.chosen, x=at.weights_of(self.chosen))
-        at.value = at.loss + self.penalty(at.x, penalty)
-        return self.with_gap(at, at.theta, penalty)
 
     def with_gap(self, at: ColumnPoint, residuals: Array, penalty: Array) -> ColumnPoint:
         """Return a point over the working set with the dual point of its residuals, and its gap."""

@@ -5,7 +5,7 @@ value, though the objective is only away by the square of that. The conditions a
 weights that are not zero: residuals follow it to first order, and their dual value is away by the square as well.
 
 1. The conditions that residuals miss: over weights that are not zero, and columns whose gradient is above the penalty.
-2. The step: by the Hessian over few weights, else by conjugate gradients, on products with the columns alone.
+2. The step: by conjugate gradients, on products with the columns alone.
 3. Residuals follow the step. What is missed now is due to rounding, to a step that ended early, or to the norms of
    groups, which turn: the same again, towards where they have turned.
 """
@@ -23,24 +23,22 @@ from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.proximal_newton import solve_near
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualCorrection:
-    """Columns with their penalty, ridge and a diagonal near that of the Hessian (each m × 1, or m × K for classes).
+    """Columns with their penalty and ridge (each m, or m × 1 where weights are of several classes, m × K).
 
     ``curved`` turns a change of the activations into that of the residuals, with the intercepts at their best;
-    ``hessian`` returns the same between weights of some columns, given by their places and classes.
+    ``diagonal`` returns that of the Hessian of the loss, nearly, over some columns (m, or m × K).
     """
 
     columns: MatrixColumns
     penalty: Array
     ridge: Array
-    diagonal: Array
+    diagonal: Callable[[MatrixColumns], Array]
     curved: Callable[[Array], Array]
-    hessian: Callable[[MatrixColumns, npt.NDArray[np.intp], npt.NDArray[np.intp]], Array] | None = None
     grouped: bool = False
 
     def apply(self, theta: Array, x: Array, precision: float) -> Array:
@@ -48,49 +46,54 @@ class DualCorrection:
 
         They may be missed by ``precision``, relative to the penalty.
         """
-        shape, w, system = theta.shape, x.reshape(len(x), -1).copy(), None
-        theta = theta.reshape(len(theta), -1)
+        w, system, aim = x, None, None
         for _ in range(policy.POLICY.dual_corrections):
-            g = self.columns.dots(theta.reshape(shape)).reshape(w.shape)
-            bound, pull = self._conditions(g, w)  # 1
-            missed = np.where(bound, g + self.ridge * w + pull, 0.0)
+            bound, missed, aim = self.conditions(self.columns.dots(theta), w, aim)  # 1
             far = float(np.abs(missed / np.where(self.penalty > 0.0, self.penalty, 1.0)).max(initial=0.0))
             if far <= precision:
                 break
             if system is None or self.grouped or not (system.bound == bound).all():
-                system = self._system(bound, w)
+                system = self.system(bound, w)
             d = np.zeros_like(w)
             d[bound] = -system.solve(missed[bound], 0.1 * precision / far)  # 2
-            theta = theta + self.curved(self._activations(d))  # 3
+            theta = theta + self.curved(self.columns.activations(d))  # 3
             w = w + d
-        return theta.reshape(shape)
+        return theta
 
-    def _conditions(self, g: Array, w: Array) -> tuple[npt.NDArray[np.bool_], Array]:
-        """Return which weights have a condition, and the pull of the penalty there."""
-        if not self.grouped:
-            bound = (w != 0.0) | (np.abs(g) > self.penalty)
-            return bound, self.penalty * np.where(w != 0.0, np.sign(w), -np.sign(g))
-        size, slope = np.linalg.norm(w, axis=1, keepdims=True), np.linalg.norm(g, axis=1, keepdims=True)
-        live = size > 0.0
-        pull = self.penalty * np.where(live, w / np.where(live, size, 1.0), -g / np.where(slope > 0.0, slope, 1.0))
-        return np.broadcast_to(live | (slope > self.penalty), w.shape), pull
+    def conditions(self, g: Array, w: Array, before: Array | None = None) -> tuple[npt.NDArray[np.bool_], Array, Array]:
+        """Return which weights ``w`` have a condition where the gradient is ``g``, what they miss, where they belong.
 
-    def _activations(self, d: Array) -> Array:
-        if d.shape[1] == 1:
-            return self.columns.activations(np.ascontiguousarray(d[:, 0]))[:, None]
-        return np.asarray(self.columns.matrix() @ d)
+        The last is a vector on the same side of zero as they are at the optimum, if they are not zero there; ``before``
+        is that of conditions that stay, whatever their weights. Conditions of all classes of a column add up to
+        nothing where there is no ridge: then that of the smallest weight follows from the others.
+        """
+        sizes = self._norms if self.grouped else np.abs
+        live = sizes(w) > 0.0
+        aim, bound = np.where(live, w, -g), np.broadcast_to(live | (sizes(g) > self.penalty), w.shape).copy()
+        if before is not None:
+            side = aim * before
+            crossed = (side.sum(axis=1, keepdims=True) if self.grouped else side) < 0.0
+            aim = np.where(crossed & live, before, aim)
+        size = sizes(aim)
+        missed = g + self.ridge * w + self.penalty * (aim / np.where(size > 0.0, size, 1.0))
+        if w.ndim > 1 and not self.grouped and not self.ridge.any():
+            whole = np.flatnonzero(bound.all(axis=1))
+            bound[whole, np.abs(w[whole]).argmin(axis=1)] = False
+        return bound, np.where(bound, missed, 0.0), aim
 
-    def _system(self, bound: npt.NDArray[np.bool_], w: Array) -> SupportSystem:
-        size = np.linalg.norm(w, axis=1, keepdims=True) if self.grouped else np.zeros((len(w), 1))
+    @staticmethod
+    def _norms(w: Array) -> Array:
+        return np.asarray(np.linalg.norm(w, axis=1, keepdims=True))
+
+    def system(self, bound: npt.NDArray[np.bool_], w: Array) -> SupportSystem:
+        """Return the Hessian over the weights that have conditions."""
+        size = np.linalg.norm(w, axis=1, keepdims=True) if self.grouped else np.zeros_like(self.penalty)
         safe = np.where(size > 0.0, size, 1.0)
-        used = np.flatnonzero(bound.any(axis=1))
-        part = replace(
-            self,
-            columns=MatrixColumns.of(self.columns.matrix()[:, used]),
-            penalty=self.penalty[used],
-            ridge=self.ridge[used],
-            diagonal=self.diagonal[used],
-        )
+        used = np.flatnonzero(bound if bound.ndim == 1 else bound.any(axis=1))
+        columns = self.columns
+        if len(used) < len(w):
+            columns = MatrixColumns.of(columns.matrix()[:, used])
+        part = replace(self, columns=columns, penalty=self.penalty[used], ridge=self.ridge[used])
         bend = np.where(size > 0.0, self.penalty / safe, 0.0)[used]
         return SupportSystem(of=part, bound=bound, own=bound[used], unit=(w / safe)[used], bend=bend)
 
@@ -110,42 +113,53 @@ class SupportSystem:
 
     def solve(self, missed: Array, residual: float) -> Array:
         """Return the inverse of the Hessian times ``missed``."""
-        if self.of.hessian is not None and len(missed) <= policy.POLICY.dual_weights:
-            return solve_near(self.matrix, missed)
         start = ObjectiveValue(w=missed, value=0.0, log_likelihood=0.0, gradient=missed)
-        diagonal = (self.of.diagonal + self.bend)[self.own]
-        return conjugate_gradients(self, start, Diagonal(diagonal), residual, policy.POLICY.dual_products)
+        return conjugate_gradients(self, start, self.preconditioner, residual, policy.POLICY.dual_products)
 
     def hessian_product(self, w: Array, d: Array) -> Array:
         """Return the Hessian times ``d``."""
         of = self.of
         part: Array = np.zeros(self.own.shape)
         part[self.own] = d
-        moved = of.curved(of._activations(part))
-        product = of.columns.dots(moved if part.shape[1] > 1 else moved[:, 0]).reshape(part.shape) + of.ridge * part
+        product = of.columns.dots(of.curved(of.columns.activations(part))) + of.ridge * part
         if of.grouped:
             product += self.bend * (part - self.unit * (self.unit * part).sum(axis=1, keepdims=True))
         return np.asarray(product[self.own])
 
     @cached_property
-    def matrix(self) -> Array:
-        """The Hessian as a matrix."""
-        assert self.of.hessian is not None
-        column, cls = np.nonzero(self.own)
-        A = self.of.hessian(self.of.columns, column, cls)
-        np.einsum("ii->i", A)[:] += self.of.ridge[column, 0] + self.bend[column, 0]
-        if self.of.grouped:
-            unit = self.unit[column, cls] * np.sqrt(self.bend[column, 0])
-            A -= np.where(column[:, None] == column, np.outer(unit, unit), 0.0)
-        return A
+    def preconditioner(self) -> DiagonalWithNorms:
+        """The diagonal of the Hessian of the loss, with the ridge, and the second derivative of the norms of groups."""
+        diagonal = self.of.diagonal(self.of.columns) + self.of.ridge
+        return DiagonalWithNorms(
+            own=self.own, diagonal=np.where(diagonal > 0.0, diagonal, 1.0), unit=self.unit, bend=self.bend
+        )
 
 
-@dataclass(frozen=True)
-class Diagonal:
-    """A preconditioner."""
+@dataclass(frozen=True, kw_only=True)
+class DiagonalWithNorms:
+    """``D + bend (I − u uᵀ)`` over the weights of each column, with u of length 1; its inverse is another of that kind.
 
-    values: Array
+    >>> own, u = np.ones((1, 2), dtype=bool), np.array([[0.6, -0.8]])
+    >>> each = DiagonalWithNorms(own=own, diagonal=np.array([[1.0, 2.0]]), unit=u, bend=np.array([[3.0]]))
+    >>> M = np.diag([1.0, 2.0]) + 3.0 * (np.eye(2) - u.T @ u)
+    >>> np.allclose(M @ each.solve(np.array([1.0, -2.0])), [1.0, -2.0])
+    True
+    """
+
+    own: npt.NDArray[np.bool_]
+    diagonal: Array
+    unit: Array
+    bend: Array
 
     def solve(self, r: Array) -> Array:
-        """Return ``r`` over the diagonal."""
-        return r / self.values
+        """Precondition a residual."""
+        whole = self.diagonal + self.bend
+        if not self.bend.any():
+            return np.asarray(r / whole[self.own])
+        part: Array = np.zeros(self.own.shape)
+        part[self.own] = r
+        part /= whole
+        along = (self.unit * part).sum(axis=1, keepdims=True)
+        left = (self.unit**2 * (self.diagonal / whole)).sum(axis=1, keepdims=True)  # 1 − bend uᵀ(D + bend)⁻¹u
+        part += self.unit / whole * (self.bend * along / np.where(left > 0.0, left, 1.0))
+        return np.asarray(part[self.own])

@@ -25,7 +25,7 @@ from oddsmith.likelihood.column_choice import TakeColumns
 from oddsmith.likelihood.column_descent import LEAST_SHARE, PATIENCE, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
-from oddsmith.likelihood.newton_polish import polished
+from oddsmith.likelihood.newton_polish import DIGITS, polished
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.two_class_descent import TwoClassDescent
@@ -44,8 +44,6 @@ from oddsmith.solvers.proximal_newton import (
     dual_step,
     model_minimum,
 )
-
-NEARLY = 1.0 - 1e-6  # Columns with a gradient above this share of their penalty may have weights that are not zero.
 
 
 @dataclass
@@ -265,7 +263,7 @@ class SparseProblem:
         assert self.point is not None
         descent = self.column_descent()
         point = self.point = descent.solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
-        few = len(point.columns) <= policy.POLICY.dual_weights
+        few = len(point.columns) <= policy.POLICY.sparse_fallback
         if point.gap > tol * max(1.0, abs(point.value)) and point.steps > PATIENCE and descent.threaded and few:
             # Products in single precision do not tell columns apart that hardly differ; a Hessian does.
             e = self.objective.evaluate(self._evaluation(point).w)
@@ -274,31 +272,8 @@ class SparseProblem:
                 self.start_columns(found.e.w)
                 self.point = replace(self.point, value=found.value, gap=found.gap, steps=point.steps)
         elif self.accurate and not descent.rough:
-            self.point = self._polished(descent, point, scale)
+            self.point = polished(descent, point, descent.strength / scale)
         return self.point
-
-    def _polished(self, descent: ColumnDescent, point: ColumnPoint, scale: float) -> ColumnPoint:
-        """Return a point whose weights have nine digits: Newton steps over the columns that are not zero, or nearly so.
-
-        The point itself where the objective does not fall, or several classes have too many weights for a Hessian.
-        """
-        penalty = descent.strength / scale
-        if isinstance(descent, TwoClassDescent):
-            return polished(descent, point, penalty)
-        nearly = np.flatnonzero(point.sizes > NEARLY * penalty)
-        columns = np.union1d(point.columns[descent.norms(point.x) > 0.0], nearly)
-        if self.objective.shape[0] * (len(columns) + 1) > policy.POLICY.sparse_hessian or not len(columns):
-            return point
-        part = self._over(columns).objective
-        inner = part.evaluate(self._restricted(self._solver_weights(point), columns), 2)
-        over = self.penalty_over(self.unit.scaled(1.0 / scale), columns)
-        found = ProximalNewton(exact=False, tight=True, moves=False).minimise(part, over, inner, inner.dense_hessian)
-        W = self.user_weights(self._expanded(found.e.w, columns))
-        w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
-        new = descent.judged(w, np.asarray(b), penalty)
-        kept = max(point.gap - point.value + new.value, 0.0) + ROUNDING * abs(new.value)
-        new.gap, new.steps = min(new.gap, kept), point.steps
-        return new if new.value <= point.value * (1.0 + ROUNDING) else point
 
     def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
         """Return the weights of a point in the user's units, the intercept first (C × P)."""
@@ -378,9 +353,9 @@ class SparseProblem:
             result = SparseOptimum(e=e, value=found.value, gap=gap, H=found.H, iterations=iterations)
             if self.record is not None:
                 self.record(replace(e, value=found.value), 1.0)
-            if result.converged(tol):
+            missing = np.setdiff1d(self._columns_above(e, (1.0 + DIGITS) / scale), working.columns)
+            if result.converged(tol) and not (self.accurate and len(missing)):
                 break
-            missing = np.setdiff1d(self._columns_above(e, 1.0 / scale), working.columns)
             if not len(missing):
                 if inner_tol < 1e-6 * tol:
                     break

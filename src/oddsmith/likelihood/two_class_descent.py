@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.memory import available_cores
+from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import typical_gain
 from oddsmith.kernels.gram_step import GramStep, GramStepResult, ScaledColumns
 from oddsmith.kernels.packed_columns import SupportFactor, Team
 from oddsmith.kernels.two_classes import logistic_conjugate, logistic_losses
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint
+from oddsmith.likelihood.column_descent import INTERCEPT_STEPS, LONGEST_STEP, ColumnDescent, ColumnPoint
 from oddsmith.likelihood.dual_correction import DualCorrection
 from oddsmith.likelihood.gram_model import GramModel, LowPrecisionColumns
 from oddsmith.likelihood.known_products import KnownProducts
@@ -24,7 +25,7 @@ from oddsmith.likelihood.product_columns import (
     SparseProductColumns,
     row_starts,
 )
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.solvers.proximal_newton import ROUNDING
 
 TWO_SHARES = (0.72,)  # Where the first of two stretches of a path ends.
@@ -143,19 +144,35 @@ class TwoClassDescent(ColumnDescent):
         if self.gram is not None and self.gram.h is not None:
             shift = -float(r.sum()) / self.gram.total if self.intercept else 0.0
             return self.gram.corrected(x, r + self.gram.h * shift, some, precision)[1]
-        model, total = self.columns.model(h, self.ridge[self.chosen], centred=self.intercept), float(h.sum())
+        return self._correction(h, penalty).apply(r + self._balancing(r, h), x, precision)
+
+    def at_best_intercepts(self, inner: Array, b: Array, penalty: Array) -> tuple[Array, float, Array, DualCorrection]:
+        for _ in range(INTERCEPT_STEPS):
+            loss, r, h = logistic_losses(inner + b, self.sign, self.s)
+            slope, h = float(r.sum()), np.maximum(h, FLAT * self.s)
+            if not self.intercept or abs(slope) <= 4.0 * EPS * float(np.abs(r).sum()):
+                break
+            b = b - np.clip(slope / float(h.sum()), -LONGEST_STEP, LONGEST_STEP)
+        return np.asarray(b), loss, r, self._correction(h, penalty)
+
+    def _correction(self, h: Array, penalty: Array) -> DualCorrection:
+        """Return the conditions of an optimum over the working set, and the Hessian under curvatures ``h``."""
+        assert self.columns is not None
+        total = float(h.sum())
 
         def curved(z: Array) -> Array:
-            return h[:, None] * (z - (h @ z) / total if self.intercept else z)
+            return np.asarray(h * (z - (h @ z) / total if self.intercept else z))
 
-        correction = DualCorrection(
+        def diagonal(columns: MatrixColumns) -> Array:
+            return columns.model(h, np.zeros(columns.count), centred=self.intercept).diagonal
+
+        return DualCorrection(
             columns=self.columns,
-            penalty=some[:, None],
-            ridge=model.ridge[:, None],
-            diagonal=np.where(model.diagonal > 0.0, model.diagonal, 1.0)[:, None],
+            penalty=penalty[self.chosen],
+            ridge=self.ridge[self.chosen],
+            diagonal=diagonal,
             curved=curved,
         )
-        return correction.apply(r + self._balancing(r, h), x, precision)
 
     def _balancing(self, r: Array, h: Array) -> Array:
         """Return the change of the residuals that makes their sum zero, with an intercept."""

@@ -76,10 +76,10 @@ class Policy:
     are the same on every engine (of a table of 900 rows, Dask's differed from those in memory by 1.2e-7 without a last
     step, by 2e-9 with it; of 15,000 × 50 by 2.4e-8 relative to the objective alone, by 1.5e-9 relative to both)."""
     dual_corrections: int = 4
-    dual_weights: int = 600
     dual_products: int = 200
-    """Times that residuals are moved until they meet the conditions of an optimum, weights up to which the Hessian of
-    each step is formed, and most products of one with more."""
+    """Times that residuals are moved until they meet the conditions of an optimum, and most products of each."""
+    sparse_fallback: int = 600
+    """Columns up to which their Hessian is formed where products in single precision do not tell them apart."""
     dual_always: float = 1e6
     """Numbers in the columns of a working set up to which residuals are corrected at every point: a millisecond. Paths
     over tables up to this size end with weights of nine digits."""
@@ -87,7 +87,7 @@ class Policy:
     sparse_digits: float = 1e-8
     """Numbers of a table of two classes up to which paths by columns end with weights of nine digits too (1,500 ×
     1,000, 50 scales: 0.27 → 0.50 s, errors of the weights 2e-4 → 4e-11), and the tolerance from which on all do (2,000
-    × 10,000: 0.68 → 1.09 s)."""
+    × 10,000: 0.55 → 1.57 s)."""
     sparse_curvature_change: float = 0.7
     """How far activations may be from those of the Hessian by which residuals are moved: curvatures within a factor of
     2."""
