@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,14 +13,15 @@ import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal, SparseBorder
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous, kernels
 from oddsmith.kernels.reference import CurvatureParams, Sums
-from oddsmith.losses import RowLosses, row_losses
-from oddsmith.numerics import Array
+from oddsmith.losses import row_losses
+from oddsmith.numerics import Array, add_transpose
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-CHUNK_ROWS = 1 << 13  # Rows of several classes whose losses are held at a time.
+CHUNK = 1 << 13  # Activations that are held at a time, to save memory.
 LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
 """The tasks of the kernel."""
 KINDS = {
@@ -157,15 +159,15 @@ class TableKernel:
         return problem
 
     def activations(self, W: Array, b: Array) -> Array:
-        """Return ``b + W (φ − center)``, n × C, without the offset."""
+        """Return ``b + W (φ − center)``, C × n, without the offset."""
         A = np.empty((len(W), self.layout.problem.n))
         for a, w, b0 in zip(A, W, b.tolist(), strict=True):
             self.run(ACTIVATIONS, w=self.layout.weights(w, b0), rows=a, offset=None)
-        return A.T
+        return A
 
     def add_gradient(self, R: Array, G: Array) -> None:
-        """Add ``Σ r (1, z)`` to ``G``, C × (P + 1)."""
-        for r, g in zip(R.T, G, strict=True):
+        """Add ``Σ r (1, z)`` of the rows of ``R`` (C × n) to ``G``, C × (P + 1)."""
+        for r, g in zip(R, G, strict=True):
             self.run(GIVEN, rows=np.ascontiguousarray(r), g=g)
 
     def sums_of(self, r: Array | None, *, squares: bool = False) -> tuple[Array, Array]:
@@ -266,9 +268,7 @@ class HessianRoom:
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
-        once = self.A[:-1, :-1]  # each pair above or below the diagonal
-        A = once + once.T
-        A[np.diag_indices_from(A)] = once.diagonal()
+        A = _both_triangles(self.A[:-1, :-1])
         if self.eliminated is None:
             return A
         first, last = self.eliminated
@@ -354,7 +354,15 @@ def _border_gram(native: Kernels, B: SparseBorder, q: Array) -> Array:
     native(
         "border", len(numbers), numbers.shape[1], address(numbers), address(places), *cells, B.columns, address(once)
     )
-    return once + once.T - np.diag(once.diagonal())
+    return _both_triangles(once)
+
+
+def _both_triangles(once: Array) -> Array:
+    """Return a symmetric matrix of which each pair is above or below the diagonal, in the same memory."""
+    diagonal = once.diagonal().copy()
+    add_transpose(once)
+    np.einsum("ii->i", once)[:] = diagonal
+    return once
 
 
 def _readable(array: npt.NDArray[Any], *, steps: bool = False) -> npt.NDArray[Any]:
@@ -380,14 +388,11 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
     pairs = _pairs(C) if at.order >= 2 else []
     G, rooms = np.zeros((C, table.layout.size + 1)), [HessianRoom.of(table.layout, at.eliminated) for _ in pairs]
     total, longest = 0.0, 0.0 if at.inverse is None else table.longest(at.inverse)
-    for part, some, losses in _row_losses(kernels, block, at):
-        value, gradient = losses.value, losses.gradient
-        if part.s is not None:
-            value, gradient = value * part.s, gradient * part.s[:, None]
-        total += float(value.sum())
-        some.add_gradient(gradient, G)
+    for some, losses in _class_losses(kernels, block, at):
+        total += losses.value
+        some.add_gradient(losses.gradient, G)
         for room, (j, k) in zip(rooms, pairs, strict=True):
-            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), **room.fields())
+            some.run(GIVEN, rows=losses.curvature(j, k), **room.fields())
     blocks: Any = {pair: room.result() for pair, room in zip(pairs, rooms, strict=True)}
     if C == 1 or not blocks:
         return total, G[:, :-1], blocks.get((0, 0)), longest
@@ -400,10 +405,8 @@ def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Ar
     if C == 1 and at.link is None:
         return table.product(table.curvatures(at) if h is None else h, V, v)
     G = np.zeros((C, table.layout.size + 1))
-    for part, some, losses in _row_losses(kernels, block, at):
-        dA = some.activations(V, v)
-        R = np.stack([sum(losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
-        some.add_gradient(R if part.s is None else R * part.s[:, None], G)
+    for some, losses in _class_losses(kernels, block, at):
+        some.add_gradient(losses.product(some.activations(V, v)), G)
     return G[:, :-1]
 
 
@@ -415,10 +418,9 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
         cross, diagonal = table.sums_of(table.curvatures(at) if h is None and not flat else h, squares=True)
         return diagonal[None], cross[None]
     cross, diagonal = np.zeros((2, C, table.layout.size + 1))
-    for part, some, losses in _row_losses(kernels, block, at):
+    for some, losses in _class_losses(kernels, block, at):
         for k in range(C):
-            h = _weighted(losses.curvature(k, k), part.s)
-            some.run(GIVEN, rows=h, g=cross[k], squares=diagonal[k])
+            some.run(GIVEN, rows=losses.curvature(k, k), g=cross[k], squares=diagonal[k])
     return diagonal[:, :-1], cross[:, :-1]
 
 
@@ -426,9 +428,9 @@ def curvature_intercepts(kernels: Kernels, block: Block, at: CurvatureParams) ->
     """As `reference.curvature_intercepts`."""
     (C, P), pairs = at.size, _pairs(len(at.b))
     total = np.zeros((len(pairs), Layout.of(block).size + 1))
-    for part, some, losses in _row_losses(kernels, block, at):
+    for some, losses in _class_losses(kernels, block, at):
         for sums, (j, k) in zip(total, pairs, strict=True):
-            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), g=sums)
+            some.run(GIVEN, rows=losses.curvature(j, k), g=sums)
     found = np.empty((C, C, P))
     for sums, (j, k) in zip(total, pairs, strict=True):
         found[j, k] = found[k, j] = sums[:-1]
@@ -440,10 +442,10 @@ def class_hessians(
 ) -> list[BorderedDiagonal]:
     """Return the Hessian of each pair of classes, (0, 0), (1, 0), (1, 1) …, the factor of ``columns`` as a diagonal."""
     layout, pairs = Layout.of(block), _pairs(len(at.b))
-    rooms, found = [HessianRoom.of(layout, columns, at.cells) for _ in pairs], []
-    for part, some, losses in _row_losses(kernels, block, at):
+    rooms, found = [HessianRoom.of(layout, columns, at.cells) for _ in pairs], list[BorderedDiagonal]()
+    for some, losses in _class_losses(kernels, block, at):
         for room, (j, k) in zip(rooms, pairs, strict=True):
-            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), **room.fields())
+            some.run(GIVEN, rows=losses.curvature(j, k), **room.fields())
     for room in rooms:
         H = room.result()
         assert isinstance(H, BorderedDiagonal)
@@ -451,13 +453,80 @@ def class_hessians(
     return found
 
 
+def check_codes(block: Block, C: int) -> None:
+    """Raise where a class code of several classes is beyond the arrays that it indexes."""
+    if C > 1 and block.t.max(initial=0) > C:
+        raise InvalidInputError(
+            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
+        )
+
+
 def _pairs(C: int) -> list[tuple[int, int]]:
     return [(j, k) for j in range(C) for k in range(j + 1)]
 
 
-def _row_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator[tuple[Block, TableKernel, RowLosses]]:
-    """Yield some rows at a time, to save memory, with the kernel over them and their losses."""
-    step = max(CHUNK_ROWS, block.n_columns // 4)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassLosses:
+    """The losses of some rows times their weights ``s``: the sum, and ``gradient`` in the activations (C × n).
+
+    Their curvatures come from the probabilities ``P`` of several classes (K × n), or are those of a link, ``second``.
+    """
+
+    value: float
+    gradient: Array
+    s: Array | None
+    P: Array | None = None
+    second: Array | None = None
+
+    @classmethod
+    def of(cls, table: TableKernel, block: Block, at: CurvatureParams) -> ClassLosses:
+        A, s = table.activations(at.W, at.b), block.s
+        if block.offset is not None:
+            A += block.offset.T
+        if at.link is None:
+            value, P = ctypes.c_double(), np.empty((len(A) + 1, block.n_rows))
+            t, weights = np.ascontiguousarray(block.t, dtype=np.int32), contiguous(s)
+            rows = block.n_rows, len(A), 1
+            table.kernels("softmax", address(A), *rows, address(t), address(weights), address(P), value)
+            return cls(value=value.value, gradient=A, s=s, P=P)
+        if s is not None:
+            A = np.where(s > 0, A, at.link.link(np.array([0.5])))  # a row of weight 0 may be impossible
+        losses = row_losses(A.T, block.t, at.link, expected=at.expected)
+        value, gradient = losses.value, losses.gradient.T
+        if s is not None:
+            value, gradient = value * s, gradient * s
+        return cls(value=float(value.sum()), gradient=gradient, s=s, second=losses.curvature(0, 0))
+
+    def curvature(self, j: int, k: int) -> Array:
+        """Return the second derivatives between two activations (n)."""
+        h = self.second
+        if self.P is not None:
+            h = (1.0 - np.eye(len(self.P)))[j + 1] @ self.P if j == k else -self.P[k + 1]
+            h *= self.P[j + 1]
+        assert h is not None
+        return np.ascontiguousarray(h if self.s is None else h * self.s)
+
+    def product(self, dA: Array) -> Array:
+        """Return the curvatures times changes of the activations (C × n), where these are."""
+        if self.P is None:
+            dA *= self.curvature(0, 0)
+            return dA
+        # 1 − p is summed from the other classes: subtracting from one would lose small ones.
+        P, others = self.P[1:], 1.0 - np.eye(len(self.P))
+        between = others[1:, 1:] @ (P * dA)
+        dA *= others[1:] @ self.P
+        dA -= between
+        dA *= P
+        if self.s is not None:
+            dA *= self.s
+        return dA
+
+
+def _class_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator[tuple[TableKernel, ClassLosses]]:
+    """Yield the kernel over some rows at a time, to save memory, with their losses."""
+    if at.link is None:
+        check_codes(block, len(at.b))
+    step = max(1024, CHUNK // len(at.b))
     for start in range(0, block.n_rows, step):
         rows = slice(start, start + step)
         part = block
@@ -465,16 +534,4 @@ def _row_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator
             s, offset = (None if array is None else array[rows] for array in (block.s, block.offset))
             part = Block(block.Phi.slice(start, min(start + step, block.n_rows)), block.t[rows], s, offset)
         table = TableKernel(kernels, Layout.of(part), at.center)
-        yield part, table, _losses(table, part, at)
-
-
-def _weighted(h: Array, s: Array | None) -> Array:
-    return np.ascontiguousarray(h if s is None else h * s)
-
-
-def _losses(table: TableKernel, block: Block, at: CurvatureParams) -> RowLosses:
-    A = table.activations(at.W, at.b)
-    A = A if block.offset is None else A + block.offset
-    if at.link is not None and block.s is not None:
-        A = np.where(block.s[:, None] > 0, A, at.link.link(np.array([0.5])))  # a row of weight 0 may be impossible
-    return row_losses(A, block.t, at.link, expected=at.expected)
+        yield table, ClassLosses.of(table, part, at)

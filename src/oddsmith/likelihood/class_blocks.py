@@ -92,11 +92,11 @@ def _in_solver_coordinates(
     A, D = np.empty((C, R, C, R)), np.empty((L, C, C))
     borders: dict[tuple[int, int], Any] = {}
     classes = [(j, k) for j in range(C) for k in range(j + 1)]
-    for (j, k), pair in zip(classes, sums, strict=True):
-        H = pair.rescaled(unit)
+    for j, k in reversed(classes):
+        H = sums.pop().rescaled(unit)  # which makes room
         for a, b in {(j, k), (k, j)}:
             A[a, :, b], D[:, a, b], borders[a, b] = H.A, H.d, H.B
-    sums.clear()  # which makes room
+    del H
     T, f = objective.T, objective.sampling_fraction
     if not np.array_equal(T, np.eye(C)):
         for r in range(0, R, step := max(1, CHUNK // (C * C * R))):
