@@ -65,6 +65,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     (enough, near), reach = (GAIN, NEAR) if is_large(family.source) else (1e-10, 0.0), REACH
     for _ in range(STEPS):
         quadratic = family.quadratic_model(e, log_alpha)
+        del e  # which makes room
         quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))  # 1
         value = quadratic.evidence(log_alpha)[0]
         records.append((value, np.exp(-0.5 * log_alpha)))
