@@ -96,7 +96,9 @@ class SparseBorder:
         np.divide(self.numbers, r[self.places], out=self.numbers)
         others = np.delete(r, self.places)
         if (others != 1.0).any():
-            np.divide(self.data, r[self.indices], out=self.data)
+            for start in range(0, len(self.data), CHUNK):
+                part = slice(start, start + CHUNK)
+                self.data[part] /= r[self.indices[part]]
         if (e != 1.0).any():
             np.divide(self.numbers, e[:, None], out=self.numbers)
             np.divide(self.data, np.repeat(e, np.diff(self.indptr)), out=self.data)

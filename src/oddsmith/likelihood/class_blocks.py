@@ -130,7 +130,7 @@ def _mix(borders: list[Any], classes: list[tuple[int, int]], T: Array) -> None:
     sparse = isinstance(borders[0], SparseBorder)
     groups = [[one.numbers for one in borders], [one.data for one in borders]] if sparse else [borders]
     for arrays in groups:
-        step = max(1, CHUNK // max(1, arrays[0][:1].size))
+        step = max(1, CHUNK // max(1, len(arrays) * arrays[0][:1].size))
         for start in range(0, len(arrays[0]), step):
             rows = slice(start, start + step)
             some = np.stack([array[rows] for array in arrays])
