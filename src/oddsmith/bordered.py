@@ -7,7 +7,7 @@ has the size of the rest of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -277,12 +277,12 @@ class BorderedDiagonal:
         H[inside, inside] = self.d
         return H
 
-    def vanishing_combinations(self) -> Array:
-        """Return a basis of the vectors n with H n = 0 (up to rounding), one per column.
+    def vanishing_combinations(self, tol: float = VANISHES) -> Array:
+        """Return a basis of the vectors n with H n = 0 (up to rounding, see `factor`), one per column.
 
         Levels without any rows, whose own column of H is zero, are not listed.
         """
-        factor = self.factor(tol=VANISHES)
+        factor = self.factor(tol=tol)
         aside = np.flatnonzero(~factor.schur.kept)
         found = np.zeros((self.shape[0], len(aside)))
         for v, j in zip(found.T, aside, strict=True):  # one at a time, to save memory
@@ -459,7 +459,17 @@ def last_columns(N: Array) -> list[int]:
     >>> last_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))
     [2, 1]
     """
-    found = list[int]()
+    return [j for j, _ in dependent_columns(N)]
+
+
+def dependent_columns(N: Array) -> Iterator[tuple[int, Array]]:
+    """Yield the columns of `last_columns`, each with a combination that vanishes and has 1 there.
+
+    That of the last one, which comes first in the table, involves none of the others.
+
+    >>> [(j, v.tolist()) for j, v in dependent_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))]
+    [(2, [-1.0, 1.0, 1.0]), (1, [0.0, 1.0, 0.0])]
+    """
     N /= np.maximum(N.max(axis=0, initial=0.0), -N.min(axis=0, initial=0.0))
     for j in range(len(N) - 1, -1, -1):
         if not N.shape[1]:
@@ -473,5 +483,4 @@ def last_columns(N: Array) -> list[int]:
         N = N[:, :-1]
         for i in np.flatnonzero(rest).tolist():
             N[:, i] -= pivot * rest[i]
-        found.append(j)
-    return found
+        yield j, pivot
