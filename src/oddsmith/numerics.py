@@ -290,7 +290,11 @@ def add_transpose(S: Array) -> None:
     [[2.0, 5.0], [5.0, 8.0]]
     """
     for i in range(0, len(S), SMALL):
-        own, after, below = S[i : i + SMALL, i : i + SMALL], S[i : i + SMALL, i + SMALL :], S[i + SMALL :, i : i + SMALL]
+        own, after, below = (
+            S[i : i + SMALL, i : i + SMALL],
+            S[i : i + SMALL, i + SMALL :],
+            S[i + SMALL :, i : i + SMALL],
+        )
         own += own.T.copy()
         after += below.T
         below[:] = after.T

@@ -87,7 +87,9 @@ def test_nested_factors_are_refused_before_a_covariance_is_formed(kind: str, mon
     """That of 4,037 aircraft with their carriers took 80 s and 1.3 GB."""
     frame, t = nested()
     monkeypatch.setattr(GaussianClassifier, "_fold", never)
-    with pytest.raises(InvalidInputError, match=r"singular: column 'vehicle\[v\d+\]' is a linear combination of 'operator"):
+    with pytest.raises(
+        InvalidInputError, match=r"singular: column 'vehicle\[v\d+\]' is a linear combination of 'operator"
+    ):
         GaussianClassifier(kind).fit(frame, t)
 
 
@@ -100,7 +102,9 @@ def test_levels_absent_from_a_class_are_refused_before_a_covariance_is_formed(mo
         GaussianClassifier("separate").fit(frame, t)
 
 
-@pytest.mark.parametrize("options", [{"shrinkage": 0.1}, {"shrinkage": "oas"}, {"covariance": "shared-diagonal"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"shrinkage": 0.1}, {"shrinkage": "oas"}, {"covariance": "shared-diagonal"}], ids=str
+)
 def test_what_makes_covariances_regular_is_fitted(options: dict[str, Any]) -> None:
     frame, t = nested()
     assert GaussianClassifier(**options).fit(frame, t).score(frame, t) >= 0.5

@@ -22,7 +22,8 @@ Mask = npt.NDArray[np.bool_]
 SINGULAR_BELOW = 1e-11
 """A column depends on earlier ones if they leave less than this share of its variance unexplained."""
 
-MOST_NUMBERS = 64  # Columns of numbers beside a factor whose dependence is found by counts.
+MOST_NUMBERS, MOST_OTHERS = 64, 1024
+"""Columns of numbers, and all columns, beside a factor whose dependence is found by counts: others take long."""
 VANISHES = 1e-11  # A combination of columns of unit mean square is constant if rows differ by less than this.
 LIKELY = 1e-8  # Share of a diagonal below which a combination of columns may vanish: the rows decide.
 REFINEMENTS = 3  # Of combinations that vanish up to rounding.
@@ -244,7 +245,7 @@ def _dependent_levels(
     X = sparse.csc_array(X[:, group.varying], dtype=np.float64)
     often = np.flatnonzero(np.diff(X.indptr) > 0.5 * len(t))
     often = often[(often < first) | (often >= last)]
-    if len(often) > MOST_NUMBERS:
+    if first == last or len(often) > MOST_NUMBERS or X.shape[1] - (last - first) > MOST_OTHERS:
         return None
     center = np.zeros(X.shape[1])
     center[often] = X[:, often].mean(axis=0)
@@ -256,7 +257,7 @@ def _dependent_levels(
     if np.diff(E.indptr).max(initial=0) > 1:
         return None  # the levels do not exclude each other
     start = classes.shape[1] + int(first)
-    d = np.bincount(E.indices, E.data**2, minlength=E.shape[1])
+    d = np.bincount(E.indices, E.data**2, minlength=E.shape[1]).astype(np.float64)
     H = BorderedDiagonal(A=(others.T @ others).toarray(), B=(E.T @ others).toarray(), d=d, start=start)
     N, factor = H.vanishing_combinations(LIKELY), H.factor(tol=LIKELY)
     for _ in range(REFINEMENTS):

@@ -204,7 +204,7 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     chosen, far = source.spread(rows, seed), np.abs(objective.center) > policy.POLICY.far_factor * objective.scale
     some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in others]
     s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
-    t = source.t[chosen].astype(np.int8 if source.K < 128 else np.int32)
+    t: Any = source.t[chosen].astype(np.int8 if source.K < 128 else np.int32)
     part = replace(source, X=SplitRows(tuple(some)), t=t, s=s, offset=offset, slice_rows=None)
     del chosen, some  # which makes room
     few = objective._has_cells or part.size <= policy.POLICY.table_slice_rows

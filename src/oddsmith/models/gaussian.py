@@ -175,12 +175,13 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
 
     def _check_rows(self, rows: RowMatrix, classes: Labels, t: Codes, s: Array | None) -> None:
         """Refuse a singular covariance of many levels by counts, before it is formed."""
-        if self._columnwise() or self.shrinkage != 0 or not sparse.issparse(rows) or not np.isfinite(rows.data).all():
+        X: Any = rows
+        if self._columnwise() or self.shrinkage != 0 or not sparse.issparse(X) or not np.isfinite(X.data).all():
             return
         columns = max(level_columns(self).values(), key=len, default=[])
         if len(columns) < MANY_LEVELS:
             return
-        source = MemorySource(rows, t, len(classes), s)
+        source = MemorySource(X, t, len(classes), s)
         found = Moments.of(source.block(0, source.n_rows), MomentsParams(len(classes), "diagonal"))
         moments, levels = replace(found, group=self._moments_params(classes).group), (columns[0], columns[-1] + 1)
         check_levels(source, moments, levels, Names(self._names(), classes), set_aside=self.covariance == "shared")

@@ -78,8 +78,8 @@ class LevelPreconditioner:
 
     A level meets no other level of its factor, so its weights in the C classes have a block of their own. ``A``
     (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` that between a level and these, ``D``
-    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` and ``D`` are overwritten. Singular directions
-    are held by a small multiple of the diagonal.
+    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` and ``D`` are overwritten. A small multiple
+    of the diagonal holds singular directions.
 
     >>> A, B, D = np.array([[[[4.0]]]]), ClassBorder(((np.array([[2.0]]),),)), np.array([[[5.0]]])
     >>> LevelPreconditioner(A, B, D, start=1).solve(np.array([10.0, 12.0])).round(6).tolist()
