@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels import native, reference, table, table_losses
+from oddsmith.kernels import native, reference, table
 from oddsmith.kernels.class_sums import add_class_sums
 from oddsmith.kernels.native import (
     CsrProblem,
@@ -47,6 +47,8 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     block = _in_parts(block)
     kernels = _kernels(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
+        from oddsmith.kernels import table_losses
+
         return table_losses.curvature(kernels, block, at, _row_curvature(block, at))
     if kernels is None:
         return reference.curvature(block, at)
@@ -101,6 +103,8 @@ def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) 
     kernels = _kernels(block, at)
     if kernels is None or not isinstance(block.Phi, SplitRows):
         return None
+    from oddsmith.kernels import table_losses
+
     return table_losses.class_hessians(kernels, block, at, columns)
 
 
@@ -109,6 +113,8 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
     block = _in_parts(block)
     kernels = _kernels(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
+        from oddsmith.kernels import table_losses
+
         return table_losses.curvature_product(kernels, block, at, _row_curvature(block, at))
     if kernels is None or (isinstance(block.Phi, SparseRows) and len(at.b) > 1):
         return reference.curvature_product(block, at)
@@ -124,6 +130,8 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
     block = _in_parts(block)
     kernels, h = _kernels(block, at), _row_curvature(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
+        from oddsmith.kernels import table_losses
+
         return table_losses.curvature_diagonal(kernels, block, at, h)
     if kernels is not None and len(at.b) == 1 and isinstance(block.Phi, DenseRows):
         return _dense_diagonal(block, at)
@@ -139,6 +147,8 @@ def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
     kernels = _kernels(block, at) if isinstance(block.Phi, SplitRows) else None
     if kernels is None:
         return reference.curvature_intercepts(block, at)
+    from oddsmith.kernels import table_losses
+
     return table_losses.curvature_intercepts(kernels, block, at)
 
 
@@ -266,7 +276,7 @@ def _dense(
 def dense_addresses(block: Block, C: int) -> DenseProblem:
     """Return a problem of the dense kernel with the arrays of a block alone, which the block keeps."""
     if not block.addresses:
-        table_losses.check_codes(block, C)
+        table.check_codes(block, C)
         X, run, apart = _array(block)
         t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
         row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
@@ -334,7 +344,7 @@ def _by_products(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
     """Sums of many columns, a chunk of rows at a time: rows √h (1, z) by a kernel, their products by BLAS."""
     C, P = at.size
     value, g, H, longest, others = 0.0, np.zeros((C, P)), np.zeros((C * P, C * P)), 0.0, 1.0 - np.eye(C + 1)
-    table_losses.check_codes(block, C)
+    table.check_codes(block, C)
     for part in _chunks(block, at):
         if C == 1:
             B = np.empty((part.n_rows, P))
@@ -453,7 +463,7 @@ def _csr(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
         h = np.empty(block.n_rows) if at.order >= 2 and h is None else h
         value, g = _csr_logistic(kernels, block, at, h)
         return value, g, None if at.order < 2 or h is None else _csr_hessian(kernels, block, h, at), longest
-    table_losses.check_codes(block, C)
+    table.check_codes(block, C)
     A = np.ascontiguousarray(block.X @ at.W.T, dtype=np.float64) + (at.b - at.W @ at.center)
     A += 0.0 if block.offset is None else block.offset
     Y = np.empty((len(A), C + 1)) if at.order >= 2 else None

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal, SparseBorder
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous, kernels
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array, add_transpose
@@ -374,3 +375,11 @@ def reads(block: Block, center: Array) -> bool:
     assert isinstance(block.Phi, SplitRows)
     known = bool(block.addresses) or all(isinstance(part, ColumnRows | CodeRows) for part in block.Phi.parts)
     return known and Layout.of(block).center(center) is not None
+
+
+def check_codes(block: Block, C: int) -> None:
+    """Raise where a class code of several classes is beyond the arrays that it indexes."""
+    if C > 1 and block.t.max(initial=0) > C:
+        raise InvalidInputError(
+            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
+        )

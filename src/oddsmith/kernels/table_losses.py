@@ -11,10 +11,9 @@ import numpy as np
 
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
-from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.native import Kernels, address, contiguous
 from oddsmith.kernels.reference import CurvatureParams, Sums
-from oddsmith.kernels.table import GIVEN, HessianRoom, Layout, TableKernel
+from oddsmith.kernels.table import GIVEN, HessianRoom, Layout, TableKernel, check_codes
 from oddsmith.losses import row_losses
 from oddsmith.numerics import Array
 
@@ -92,14 +91,6 @@ def class_hessians(
         assert isinstance(H, BorderedDiagonal)
         found.append(H)
     return found
-
-
-def check_codes(block: Block, C: int) -> None:
-    """Raise where a class code of several classes is beyond the arrays that it indexes."""
-    if C > 1 and block.t.max(initial=0) > C:
-        raise InvalidInputError(
-            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
-        )
 
 
 def _pairs(C: int) -> list[tuple[int, int]]:
