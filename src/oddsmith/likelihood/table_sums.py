@@ -174,7 +174,7 @@ def _cells(objective: FoldObjective, threads: int) -> Cells:
     assert columns is not None and source.form is not None
     if len(source.form.factors) == 1:
         return Cells()
-    source = in_few_slices(source, between_bytes(objective) / 32.0)
+    source = in_slices(source, 1) if threads == 1 else in_few_slices(source, between_bytes(objective) / 32.0)
     words: npt.NDArray[np.uint64] | None = None
     for part in parallel_map(lambda rows: find_cells(source.block(*rows), columns), source.slices(), threads):
         words = part if words is None else np.bitwise_or(words, part, out=words)
@@ -204,7 +204,9 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     chosen, far = source.spread(rows, seed), np.abs(objective.center) > policy.POLICY.far_factor * objective.scale
     some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in others]
     s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
-    t: Any = source.t[chosen].astype(np.int8 if source.K < 128 else np.int32)
+    t: Any = np.empty(len(chosen), dtype=np.int8 if source.K < 128 else np.int32)
+    for start in range(0, len(t), CHUNK_ROWS // 4):  # labels may be wide
+        t[start : start + CHUNK_ROWS // 4] = source.t[chosen[start : start + CHUNK_ROWS // 4]]
     part = replace(source, X=SplitRows(tuple(some)), t=t, s=s, offset=offset, slice_rows=None)
     del chosen, some  # which makes room
     few = objective._has_cells or part.size <= policy.POLICY.table_slice_rows
