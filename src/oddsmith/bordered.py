@@ -7,7 +7,7 @@ has the size of the rest of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.cached_property import cached_property
-from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+from oddsmith.numerics import EPS, Array, SpdFactor, add_transpose, factor_spd
 
 T = TypeVar("T", bound=np.generic)
 CHUNK = 1 << 14
@@ -64,8 +64,8 @@ class SparseBorder:
 
     def absolute_sums(self) -> Array:
         """Return the sum of the absolute values in each column."""
-        data = self.data if self.data.min(initial=0.0) >= 0.0 else np.abs(self.data)
-        sums: Array = np.bincount(self.indices, data, minlength=self.columns).astype(np.float64)
+        cells = self._transposed if self.data.min(initial=0.0) >= 0.0 else abs(self._transposed)
+        sums = np.asarray(cells @ np.ones(len(self.indptr) - 1))
         sums[self.places] = np.abs(self.numbers).sum(axis=0)
         return sums
 
@@ -96,7 +96,9 @@ class SparseBorder:
         np.divide(self.numbers, r[self.places], out=self.numbers)
         others = np.delete(r, self.places)
         if (others != 1.0).any():
-            np.divide(self.data, r[self.indices], out=self.data)
+            for start in range(0, len(self.data), CHUNK):
+                part = slice(start, start + CHUNK)
+                self.data[part] /= r[self.indices[part]]
         if (e != 1.0).any():
             np.divide(self.numbers, e[:, None], out=self.numbers)
             np.divide(self.data, np.repeat(e, np.diff(self.indptr)), out=self.data)
@@ -223,7 +225,7 @@ class BorderedDiagonal:
 
     def scaled(self, unit: Array) -> BorderedDiagonal:
         """Return ``H_jk / (unit_j unit_k)``."""
-        return replace(self, B=self.B * 1.0).rescaled(unit)
+        return replace(self, A=self.A.copy(), B=self.B * 1.0).rescaled(unit)
 
     def rescaled(self, unit: Array) -> BorderedDiagonal:
         """As `scaled`, where it is: nobody else may hold the blocks."""
@@ -235,14 +237,17 @@ class BorderedDiagonal:
                 self.B[:, j] /= r[j]
             if (e != 1.0).any():
                 np.divide(self.B, e[:, None], out=self.B)
-        A, floor = self.A / np.outer(r, r), self.floor / float(e.max(initial=1.0)) ** 2
-        return replace(self, A=A, d=self.d / e**2 if (e != 1.0).any() else self.d, floor=floor)
+        np.divide(self.A, np.outer(r, r), out=self.A)
+        floor = self.floor / float(e.max(initial=1.0)) ** 2
+        return replace(self, d=self.d / e**2 if (e != 1.0).any() else self.d, floor=floor)
 
     def plus_diagonal(self, q: Array) -> BorderedDiagonal:
         """Return ``H + diag(q)``, of a positive semidefinite H."""
         levels = q[self.start : self.stop]
         floor = self.floor + float(levels.min(initial=np.inf)) if len(levels) else 0.0
-        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + levels, floor=floor)
+        A = self.A.copy()
+        np.einsum("ii->i", A)[:] += self.rest(q)
+        return replace(self, A=A, d=self.d + levels, floor=floor)
 
     def fix(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
         """Return the matrix with the rows and columns of fixed coordinates cleared, except the diagonal.
@@ -272,24 +277,24 @@ class BorderedDiagonal:
         H[inside, inside] = self.d
         return H
 
-    def vanishing_combinations(self) -> Array:
-        """Return a basis of the vectors n with H n = 0 (up to rounding), one per column.
+    def vanishing_combinations(self, tol: float = VANISHES) -> Array:
+        """Return a basis of the vectors n with H n = 0 (up to rounding, see `factor`), one per column.
 
         Levels without any rows, whose own column of H is zero, are not listed.
         """
-        factor = self.factor(tol=VANISHES)
-        R = len(self.A)
+        factor = self.factor(tol=tol)
         aside = np.flatnonzero(~factor.schur.kept)
-        rest = np.zeros((R, len(aside)))
-        rest[aside, np.arange(len(aside))] = 1.0
-        if len(aside):
+        found = np.zeros((self.shape[0], len(aside)))
+        for v, j in zip(found.T, aside, strict=True):  # one at a time, to save memory
+            rest = np.zeros(len(self.A))
+            rest[j] = 1.0
             own = self.B @ rest
-            own /= factor._d[:, None]
-            rest -= factor.schur.solve(self.A[:, aside] - self.transposed_product(own))
-            del own  # which makes room
-        levels = self.B @ rest
-        levels /= -factor._d[:, None]
-        return self.join(rest, levels)
+            own /= factor._d
+            rest -= factor.schur.solve(self.A[:, j] - self.transposed_product(own))
+            levels = self.B @ rest
+            levels /= -factor._d
+            v[: self.start], v[self.start : self.stop], v[self.stop :] = rest[: self.start], levels, rest[self.start :]
+        return found
 
     def joint_statistic(self, levels: Array) -> float:
         """Return Wald's statistic ``vᵀ (V_EE)⁻¹ v`` of the diagonal block's weights v, where ``V = H⁻¹``.
@@ -320,7 +325,9 @@ class BorderedDiagonal:
         nothing = S.diagonal() <= tol * self.A.diagonal()
         S[nothing] = 0.0
         S[:, nothing] = 0.0
-        return BorderedFactor(H=self, there=there, schur=factor_spd((S + S.T) / 2.0, tol=tol))
+        add_transpose(S)
+        S /= 2.0
+        return BorderedFactor(H=self, there=there, schur=factor_spd(S, tol=tol, overwrite=True))
 
     def _chunks(self) -> list[slice]:
         """Ranges of the diagonal block's coordinates, so that what is computed of ``B`` takes little memory."""
@@ -345,6 +352,16 @@ class BorderedFactor:
     def G(self) -> Array:
         """``D⁻¹ B``, zero where the diagonal is."""
         return self.H.B[:] / self._d[:, None]
+
+    def level_rows(self, levels: sparse.csr_array) -> Array:
+        """Return ``levels G`` (n × R) of sparse rows (n × L), without forming G."""
+        own = sparse.csr_array(levels * (1.0 / self._d))
+        B = self.H.B
+        if not isinstance(B, SparseBorder):
+            return np.asarray(own @ B)
+        found: Array = (own @ B._cells).toarray()
+        found[:, B.places] += own @ B.numbers
+        return found
 
     @cached_property
     def _d(self) -> Array:
@@ -437,12 +454,23 @@ class BorderedFactor:
 def last_columns(N: Array) -> list[int]:
     """Return the last column that each vanishing combination (P × k) involves, by elimination from the end.
 
-    A column depends on earlier ones exactly if it is the last one of a combination that vanishes.
+    ``N`` is overwritten. A column depends on earlier ones exactly if it is the last one of a combination that vanishes.
 
     >>> last_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))
     [2, 1]
     """
-    N, found = N / np.abs(N).max(axis=0, initial=0.0), []
+    return [j for j, _ in dependent_columns(N)]
+
+
+def dependent_columns(N: Array) -> Iterator[tuple[int, Array]]:
+    """Yield the columns of `last_columns`, each with a combination that vanishes and has 1 there.
+
+    That of the last one, which comes first in the table, involves none of the others.
+
+    >>> [(j, v.tolist()) for j, v in dependent_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))]
+    [(2, [-1.0, 1.0, 1.0]), (1, [0.0, 1.0, 0.0])]
+    """
+    N /= np.maximum(N.max(axis=0, initial=0.0), -N.min(axis=0, initial=0.0))
     for j in range(len(N) - 1, -1, -1):
         if not N.shape[1]:
             break
@@ -455,5 +483,4 @@ def last_columns(N: Array) -> list[int]:
         N = N[:, :-1]
         for i in np.flatnonzero(rest).tolist():
             N[:, i] -= pivot * rest[i]
-        found.append(j)
-    return found
+        yield j, pivot

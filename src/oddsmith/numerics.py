@@ -281,6 +281,25 @@ class SpdFactor:
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
 
+def add_transpose(S: Array) -> None:
+    """Add its transpose to a square matrix, where it is, some rows at a time to save memory.
+
+    >>> S = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> add_transpose(S)
+    >>> S.tolist()
+    [[2.0, 5.0], [5.0, 8.0]]
+    """
+    for i in range(0, len(S), SMALL):
+        own, after, below = (
+            S[i : i + SMALL, i : i + SMALL],
+            S[i : i + SMALL, i + SMALL :],
+            S[i + SMALL :, i : i + SMALL],
+        )
+        own += own.T.copy()
+        after += below.T
+        below[:] = after.T
+
+
 NOISE = 32.0 * EPS
 """Rounding of an entry of a matrix of unit diagonal. A pivot is a row less Σ weight × earlier rows: the more and
 the larger the weights, the more of it is rounding, NOISE · (1 + Σ|weight|)²."""
@@ -297,13 +316,15 @@ def _stands_out(L: Array, tol: float) -> bool:
     return bool(np.all(pivots > tol + NOISE * pivots * np.abs(np.tril(inverse)).sum(axis=1) ** 2))
 
 
-def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_] | None = None) -> SpdFactor:
+def factor_spd(
+    A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_] | None = None, overwrite: bool = False
+) -> SpdFactor:
     """Factor a symmetric positive semidefinite matrix, leaving out rows that depend on earlier ones.
 
     1. Scale to unit diagonal. 2. Try LAPACK's Cholesky. 3. If a pivot (the share of a row's variance that earlier rows
     do not explain) is below ``tol`` or within rounding error of zero, go through the rows one by one and leave out such
     rows. Only rows in ``may_alias`` (default: all) can be left out. With ``tol=0``, only rows with a non-positive pivot
-    are left out.
+    are left out. With ``overwrite``, the matrix becomes the one scaled, to save memory.
 
     >>> A = np.array([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0], [2.0, 1.0, 2.0]])
     >>> factor = factor_spd(A)
@@ -314,7 +335,10 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     kept = diagonal > 0
     whole = bool(kept.all())
     d = np.sqrt(diagonal if whole else np.where(kept, diagonal, 1.0))
-    R = A / (d * d[:, None])
+    R = A if overwrite else np.empty_like(A)
+    for start in range(0, len(d), SMALL):  # some rows at a time, to save memory
+        part = slice(start, start + SMALL)
+        np.divide(A[part], d * d[part, None], out=R[part])
     if whole:
         L, info = dpotrf(R.T, lower=1, clean=1)  # by columns, as LAPACK wants it
         if info == 0 and (tol == 0.0 or _stands_out(L, tol)):

@@ -331,7 +331,8 @@ def softmax(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, C = room.size(1, 8, 64, 128), room.size(2, 9)
     Y, value = room.zeros(n, C + 1) if room.rng.random() < 0.5 else None, ctypes.c_double()
     print("softmax", f"n={n} C={C}", flush=True)
-    return "softmax", room.normal(n, C), n, C, room.codes(n, C + 1), room.weights(n), Y, value
+    by_class = int(room.rng.integers(2))
+    return "softmax", room.normal(n, C), n, C, by_class, room.codes(n, C + 1), room.weights(n), Y, value
 
 
 def moments(kernels: Kernels, room: Room) -> tuple[Any, ...]:

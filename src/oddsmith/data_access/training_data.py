@@ -87,6 +87,7 @@ def read_data(
     s = read_weights(sample_weight, n)
     present = X.present if isinstance(X, inputs.Encoded) else None
     if present is not None:
+        t = t.astype(np.int8 if len(classes) < 128 else np.int32) if t is y else t  # which is written to
         classes, t = (classes, t) if known else leave_out(present, classes, t)
         s = present.view(np.uint8) if s is None else np.where(present, s, 0.0)
     offset = inputs.read_offset(offset, n, len(classes), present)

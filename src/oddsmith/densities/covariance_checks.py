@@ -7,8 +7,11 @@ from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
+from oddsmith.bordered import BorderedDiagonal, dependent_columns
 from oddsmith.cached_property import cached_property
+from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices, Labels
@@ -19,6 +22,12 @@ Mask = npt.NDArray[np.bool_]
 SINGULAR_BELOW = 1e-11
 """A column depends on earlier ones if they leave less than this share of its variance unexplained."""
 
+MOST_NUMBERS, MOST_OTHERS = 64, 1024
+"""Columns of numbers, and all columns, beside a factor whose dependence is found by counts: others take long."""
+VANISHES = 1e-11  # A combination of columns of unit mean square is constant if rows differ by less than this.
+LIKELY = 1e-8  # Share of a diagonal below which a combination of columns may vanish: the rows decide.
+REFINEMENTS = 3  # Of combinations that vanish up to rounding.
+LEAST_PART = 1e-5  # A column that is named as dependent makes up at least this share of the combination.
 DEPENDS_ABOVE = 1e-6  # A column is named as part of a linear combination if it makes up more than this share of it.
 
 
@@ -105,7 +114,10 @@ def check_full(S: Array, shares: Array, moments: Moments, names: Names, *, set_a
 
 @dataclass(frozen=True)
 class _GroupCovariance:
-    """The covariance of the classes that share it, and which of its columns are constant or depend on others."""
+    """The covariance of the classes that share it, and which of its columns are constant or depend on others.
+
+    ``S`` may be its diagonal alone, as long as nobody asks for its factor.
+    """
 
     S: Array
     members: Indices
@@ -116,7 +128,12 @@ class _GroupCovariance:
     def constant(self) -> Mask:
         """Columns without spread; rounding leaves a trace of it in a constant column of large value."""
         largest = np.abs(self.moments.mean[self.members]).max(axis=0)
-        return np.asarray(np.sqrt(np.diag(self.S)) <= 4.0 * EPS * largest)
+        return np.asarray(np.sqrt(self.variance) <= 4.0 * EPS * largest)
+
+    @property
+    def variance(self) -> Array:
+        """The variance of each column."""
+        return self.S if self.S.ndim == 1 else self.S.diagonal()
 
     @cached_property
     def varying(self) -> Indices:
@@ -135,12 +152,16 @@ class _GroupCovariance:
     def too_few_rows(self) -> bool:
         return self.rows - len(self.members) < len(self.varying)
 
-    def usable_columns(self) -> Mask:
-        """Return the columns in use once the others are set aside; refuse what more rows would not repair."""
+    def refuse_constant(self) -> None:
+        """Raise if a column has one value in all rows."""
         mean = self.moments.mean[self.members]
         everywhere = self.constant & (np.ptp(mean, axis=0) <= 8.0 * EPS * np.abs(mean).max(axis=0))
         if everywhere.any():
             raise _no_variance(everywhere, self.members, self.moments.mean, self.names)
+
+    def usable_columns(self) -> Mask:
+        """Return the columns in use once the others are set aside; refuse what more rows would not repair."""
+        self.refuse_constant()
         if not self.factor.kept.all() and not self.too_few_rows:
             raise self.dependence_error()
         usable = ~self.constant
@@ -166,17 +187,97 @@ class _GroupCovariance:
 
     def dependence_error(self) -> InvalidInputError:
         """Return the error that says of the first dependent column which others it is a combination of."""
-        names, dependent = self.names, np.flatnonzero(~self.factor.kept)
+        dependent = np.flatnonzero(~self.factor.kept)
         S = self.S[np.ix_(self.varying, self.varying)]
         first = dependent[0]
         part = np.abs(self.factor.solve(S[:, first])) * np.sqrt(np.diag(S) / S[first, first])
-        others, out = self.varying[part > DEPENDS_ABOVE], self.varying[dependent]
+        return self.combination_error(self.varying[part > DEPENDS_ABOVE], self.varying[dependent])
+
+    def combination_error(self, others: Indices, out: Indices) -> InvalidInputError:
+        """Return the error that says that the first of the columns ``out`` is a combination of ``others``."""
+        names = self.names
         more = "" if len(out) == 1 else f" (and {names.list(out[1:])} of others)"
         return InvalidInputError(
             f"The covariance{names.inside('of', self.members)} is singular: column {names.column(out[0])} is a linear "
             f"combination of {names.list(others)}{more}. Leave {'it' if len(out) == 1 else 'them'} out, or use "
             "shrinkage ('oas', or a number such as 0.1)."
         )
+
+
+def check_levels(
+    source: MemorySource, moments: Moments, levels: tuple[int, int], names: Names, *, set_aside: bool
+) -> None:
+    """Refuse singular covariances of sparse rows by counts, as `check_full` would after it has formed them.
+
+    ``moments`` are diagonal, and ``levels`` are the columns of a factor (from, to). A covariance is singular exactly if
+      1. a column is constant in all of its classes: for a level, one that is absent from them (or has all of their
+         rows); a shared covariance sets aside those that differ between classes;
+      2. a combination of columns is constant in each of its classes. The columns and the indicators of the classes then
+         depend on each other; the levels exclude each other, so that their block of the sums of products is diagonal,
+         and eliminating it finds the combinations (see `BorderedDiagonal`).
+    What is found in 2 is verified on the rows; if that leaves a doubt, nothing is refused here.
+    """
+    members = moments.group
+    for g in np.unique(members):
+        inside = np.flatnonzero(members == g)
+        total = moments.weight[inside].sum()
+        group = _GroupCovariance(moments.scatter[inside].sum(axis=0) / max(total, 1.0), inside, moments, names)
+        if set_aside:
+            group.refuse_constant()
+        elif group.constant.any() or (group.too_few_rows and source.s is None):  # 1
+            raise group.singular_error()
+        if group.too_few_rows:
+            return  # the factor says which columns these rows determine
+        found = _dependent_levels(source, group, levels)  # 2
+        if found is not None:
+            raise group.combination_error(*found)
+
+
+def _dependent_levels(
+    source: MemorySource, group: _GroupCovariance, levels: tuple[int, int]
+) -> tuple[Indices, Indices] | None:
+    """Return the columns that the first dependent one is a combination of, and all dependent ones; None if none is."""
+    X, t = sparse.csr_array(source.X), source.t
+    there = np.isin(t, group.members) & (True if source.s is None else source.s > 0)
+    X, t = (X, t) if there.all() else (X[there], t[there])
+    first, last = np.searchsorted(group.varying, levels)
+    classes = sparse.csr_array((np.ones(len(t)), (np.arange(len(t)), np.searchsorted(group.members, t))))
+    X = sparse.csc_array(X[:, group.varying], dtype=np.float64)
+    often = np.flatnonzero(np.diff(X.indptr) > 0.5 * len(t))
+    often = often[(often < first) | (often >= last)]
+    if first == last or len(often) > MOST_NUMBERS or X.shape[1] - (last - first) > MOST_OTHERS:
+        return None
+    center = np.zeros(X.shape[1])
+    center[often] = X[:, often].mean(axis=0)
+    X[:, often] = X[:, often].toarray() - center[often]  # or squares of numbers far from zero would lose digits
+    size = np.sqrt((X * X).mean(axis=0))
+    X.data /= np.repeat(size, np.diff(X.indptr))
+    X = sparse.csr_array(X)
+    E, others = X[:, first:last], sparse.csr_array(sparse.hstack([classes, X[:, :first], X[:, last:]], format="csr"))
+    if np.diff(E.indptr).max(initial=0) > 1:
+        return None  # the levels do not exclude each other
+    start = classes.shape[1] + int(first)
+    d = np.bincount(E.indices, E.data**2, minlength=E.shape[1]).astype(np.float64)
+    H = BorderedDiagonal(A=(others.T @ others).toarray(), B=(E.T @ others).toarray(), d=d, start=start)
+    N, factor = H.vanishing_combinations(LIKELY), H.factor(tol=LIKELY)
+    for _ in range(REFINEMENTS):
+        activations = others @ H.rest(N) + E @ N[H.start : H.stop]
+        if np.abs(activations).max(initial=0.0) <= VANISHES * np.abs(N).max(initial=0.0):
+            break
+        N -= factor.solve(H.join(others.T @ activations, E.T @ activations))
+    else:
+        return None
+    if not N.shape[1]:
+        return None
+    found = list(dependent_columns(N))
+    # In units of standard deviations, as those of `dependence_error`.
+    units = np.append(np.zeros(classes.shape[1]), np.sqrt(group.variance[group.varying]) / size)
+    columns = [j - classes.shape[1] for j, _ in found[::-1]]
+    v = np.abs(found[-1][1] * units) / units[found[-1][0]]
+    if any(np.abs(v).max() * LEAST_PART > np.abs(v[j]) for j, v in found):
+        return None
+    v[found[-1][0]] = 0.0
+    return group.varying[np.flatnonzero(v[classes.shape[1] :] > DEPENDS_ABOVE)], group.varying[columns]
 
 
 def _no_variance(constant: Mask, members: Indices, mean: Array, names: Names) -> InvalidInputError:

@@ -335,7 +335,10 @@ def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
 
 
 def read_labels(y: object, n_rows: int, *, narrow: bool = False) -> tuple[Labels, Codes]:
-    """Return the sorted classes and the code of each row's class: int32 or, if they are few and ``narrow``, int8."""
+    """Return the sorted classes and the code of each row's class: int32 or, with ``narrow``, mostly int8.
+
+    Labels that are such codes already, of any size, are not copied if ``narrow``.
+    """
     if y is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
     y = without_mask(y)
@@ -415,7 +418,10 @@ def _small_integers(y: object, n_rows: int, *, narrow: bool) -> tuple[Labels, Co
     if not 0 < high - low < 4096 or max(high, -low) >= 2**62:
         return None
     kind = _code_type(high - low + 1, narrow=narrow)
-    codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(kind) if low else y.astype(kind)
+    if narrow and not low and y.dtype.kind == "i" and y.dtype.isnative and y.flags.c_contiguous and y.flags.aligned:
+        codes = y  # which kernels of tables read where they are
+    else:
+        codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(kind) if low else y.astype(kind)
     if y.dtype.kind == "f" and not np.array_equal(codes + np.float64(low), y):
         return None
     if high - low == 1:

@@ -36,7 +36,7 @@ MADE_BYTES = 1 << 22  # A slice of rows that a transform makes takes no more tha
 STRETCHES, RUNS_BYTES = 61, 1 << 20
 """Number of segments for sampling rows (a prime, to avoid periods of the table); up to this many bytes, one thread
 copies all."""
-SPREAD_ROWS = 1 << 15  # Rows of a sample that are chosen at a time.
+SPREAD_ROWS = 1 << 12  # Rows of a sample that are chosen at a time.
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
 
 

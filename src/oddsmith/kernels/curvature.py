@@ -47,7 +47,9 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     block = _in_parts(block)
     kernels = _kernels(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
-        return table.curvature(kernels, block, at, _row_curvature(block, at))
+        from oddsmith.kernels import table_losses
+
+        return table_losses.curvature(kernels, block, at, _row_curvature(block, at))
     if kernels is None:
         return reference.curvature(block, at)
     if isinstance(block.Phi, SparseRows):
@@ -97,11 +99,13 @@ def _table_kernel(block: Block) -> table.TableKernel:
 
 
 def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) -> list[BorderedDiagonal] | None:
-    """As `table.class_hessians`; None if no kernel sums over such rows."""
+    """As `table_losses.class_hessians`; None if no kernel sums over such rows."""
     kernels = _kernels(block, at)
     if kernels is None or not isinstance(block.Phi, SplitRows):
         return None
-    return table.class_hessians(kernels, block, at, columns)
+    from oddsmith.kernels import table_losses
+
+    return table_losses.class_hessians(kernels, block, at, columns)
 
 
 def curvature_product(block: Block, at: CurvatureParams) -> Array:
@@ -109,7 +113,9 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
     block = _in_parts(block)
     kernels = _kernels(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
-        return table.curvature_product(kernels, block, at, _row_curvature(block, at))
+        from oddsmith.kernels import table_losses
+
+        return table_losses.curvature_product(kernels, block, at, _row_curvature(block, at))
     if kernels is None or (isinstance(block.Phi, SparseRows) and len(at.b) > 1):
         return reference.curvature_product(block, at)
     if isinstance(block.Phi, SparseRows):
@@ -124,7 +130,9 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
     block = _in_parts(block)
     kernels, h = _kernels(block, at), _row_curvature(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
-        return table.curvature_diagonal(kernels, block, at, h)
+        from oddsmith.kernels import table_losses
+
+        return table_losses.curvature_diagonal(kernels, block, at, h)
     if kernels is not None and len(at.b) == 1 and isinstance(block.Phi, DenseRows):
         return _dense_diagonal(block, at)
     if kernels is None or h is None or not isinstance(block.Phi, SparseRows) or at.center.any():
@@ -139,7 +147,9 @@ def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
     kernels = _kernels(block, at) if isinstance(block.Phi, SplitRows) else None
     if kernels is None:
         return reference.curvature_intercepts(block, at)
-    return table.curvature_intercepts(kernels, block, at)
+    from oddsmith.kernels import table_losses
+
+    return table_losses.curvature_intercepts(kernels, block, at)
 
 
 def _dense_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
@@ -168,7 +178,7 @@ def activations(block: Block, W: Array, b: Array, center: Array) -> Array:
     at = CurvatureParams(W=W, b=b, center=center)
     kernels = _kernels(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
-        return table.TableKernel(kernels, table.Layout.of(block), center).activations(W, b)
+        return table.TableKernel(kernels, table.Layout.of(block), center).activations(W, b).T
     return np.asarray(block.Phi.activations(W.T) + (b - W @ center))
 
 
@@ -266,7 +276,7 @@ def _dense(
 def dense_addresses(block: Block, C: int) -> DenseProblem:
     """Return a problem of the dense kernel with the arrays of a block alone, which the block keeps."""
     if not block.addresses:
-        _check_codes(block, C)
+        table.check_codes(block, C)
         X, run, apart = _array(block)
         t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
         row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
@@ -274,14 +284,6 @@ def dense_addresses(block: Block, C: int) -> DenseProblem:
         block.addresses.extend((DenseProblem(*rows, address(t), address(s), address(offset)), X, t, s, offset))
     problem: DenseProblem = block.addresses[0]
     return problem
-
-
-def _check_codes(block: Block, C: int) -> None:
-    """Raise where a class code of several classes is beyond the arrays that it indexes."""
-    if C > 1 and block.t.max() > C:
-        raise InvalidInputError(
-            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
-        )
 
 
 def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
@@ -340,7 +342,7 @@ def _by_products(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
     """Sums of many columns, a chunk of rows at a time: rows √h (1, z) by a kernel, their products by BLAS."""
     C, P = at.size
     value, g, H, longest, others = 0.0, np.zeros((C, P)), np.zeros((C * P, C * P)), 0.0, 1.0 - np.eye(C + 1)
-    _check_codes(block, C)
+    table.check_codes(block, C)
     for part in _chunks(block, at):
         if C == 1:
             B = np.empty((part.n_rows, P))
@@ -363,7 +365,7 @@ def _softmax(kernels: Kernels, A: Array, t: npt.NDArray[np.int32], s: Array | No
     """Turn activations ``A`` (n × C) into residuals, fill the probabilities ``Y`` (n × (C+1)), return the loss."""
     value = ctypes.c_double()
     t, weights = np.ascontiguousarray(t, dtype=np.int32), contiguous(s)
-    kernels("softmax", address(A), *A.shape, address(t), address(weights), address(Y), value)
+    kernels("softmax", address(A), *A.shape, 0, address(t), address(weights), address(Y), value)
     return value.value
 
 
@@ -459,7 +461,7 @@ def _csr(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
         h = np.empty(block.n_rows) if at.order >= 2 and h is None else h
         value, g = _csr_logistic(kernels, block, at, h)
         return value, g, None if at.order < 2 or h is None else _csr_hessian(kernels, block, h, at), longest
-    _check_codes(block, C)
+    table.check_codes(block, C)
     A = np.ascontiguousarray(block.X @ at.W.T, dtype=np.float64) + (at.b - at.W @ at.center)
     A += 0.0 if block.offset is None else block.offset
     Y = np.empty((len(A), C + 1)) if at.order >= 2 else None

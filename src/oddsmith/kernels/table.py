@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal, SparseBorder
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous, kernels
 from oddsmith.kernels.reference import CurvatureParams, Sums
-from oddsmith.losses import RowLosses, row_losses
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, add_transpose
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-CHUNK_ROWS = 1 << 13  # Rows of several classes whose losses are held at a time.
 LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
 """The tasks of the kernel."""
 KINDS = {
@@ -157,15 +156,15 @@ class TableKernel:
         return problem
 
     def activations(self, W: Array, b: Array) -> Array:
-        """Return ``b + W (φ − center)``, n × C, without the offset."""
+        """Return ``b + W (φ − center)``, C × n, without the offset."""
         A = np.empty((len(W), self.layout.problem.n))
         for a, w, b0 in zip(A, W, b.tolist(), strict=True):
             self.run(ACTIVATIONS, w=self.layout.weights(w, b0), rows=a, offset=None)
-        return A.T
+        return A
 
     def add_gradient(self, R: Array, G: Array) -> None:
-        """Add ``Σ r (1, z)`` to ``G``, C × (P + 1)."""
-        for r, g in zip(R.T, G, strict=True):
+        """Add ``Σ r (1, z)`` of the rows of ``R`` (C × n) to ``G``, C × (P + 1)."""
+        for r, g in zip(R, G, strict=True):
             self.run(GIVEN, rows=np.ascontiguousarray(r), g=g)
 
     def sums_of(self, r: Array | None, *, squares: bool = False) -> tuple[Array, Array]:
@@ -266,9 +265,7 @@ class HessianRoom:
 
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
-        once = self.A[:-1, :-1]  # each pair above or below the diagonal
-        A = once + once.T
-        A[np.diag_indices_from(A)] = once.diagonal()
+        A = _both_triangles(self.A[:-1, :-1])
         if self.eliminated is None:
             return A
         first, last = self.eliminated
@@ -354,7 +351,15 @@ def _border_gram(native: Kernels, B: SparseBorder, q: Array) -> Array:
     native(
         "border", len(numbers), numbers.shape[1], address(numbers), address(places), *cells, B.columns, address(once)
     )
-    return once + once.T - np.diag(once.diagonal())
+    return _both_triangles(once)
+
+
+def _both_triangles(once: Array) -> Array:
+    """Return a symmetric matrix of which each pair is above or below the diagonal, in the same memory."""
+    diagonal = once.diagonal().copy()
+    add_transpose(once)
+    np.einsum("ii->i", once)[:] = diagonal
+    return once
 
 
 def _readable(array: npt.NDArray[Any], *, steps: bool = False) -> npt.NDArray[Any]:
@@ -372,109 +377,9 @@ def reads(block: Block, center: Array) -> bool:
     return known and Layout.of(block).center(center) is not None
 
 
-def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None = None) -> Sums:
-    """As `reference.curvature`; ``h`` takes the curvatures of the rows of two classes, if it is given."""
-    table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
-    if C == 1 and at.link is None:
-        return table.logistic(at, h)
-    pairs = _pairs(C) if at.order >= 2 else []
-    G, rooms = np.zeros((C, table.layout.size + 1)), [HessianRoom.of(table.layout, at.eliminated) for _ in pairs]
-    total, longest = 0.0, 0.0 if at.inverse is None else table.longest(at.inverse)
-    for part, some, losses in _row_losses(kernels, block, at):
-        value, gradient = losses.value, losses.gradient
-        if part.s is not None:
-            value, gradient = value * part.s, gradient * part.s[:, None]
-        total += float(value.sum())
-        some.add_gradient(gradient, G)
-        for room, (j, k) in zip(rooms, pairs, strict=True):
-            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), **room.fields())
-    blocks: Any = {pair: room.result() for pair, room in zip(pairs, rooms, strict=True)}
-    if C == 1 or not blocks:
-        return total, G[:, :-1], blocks.get((0, 0)), longest
-    return total, G[:, :-1], np.block([[blocks[max(j, k), min(j, k)] for k in range(C)] for j in range(C)]), longest
-
-
-def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> Array:
-    """As `reference.curvature_product`; ``h`` are the curvatures of the rows of two classes, where they are known."""
-    table, C, (V, v) = TableKernel(kernels, Layout.of(block), at.center), len(at.b), at.direction
-    if C == 1 and at.link is None:
-        return table.product(table.curvatures(at) if h is None else h, V, v)
-    G = np.zeros((C, table.layout.size + 1))
-    for part, some, losses in _row_losses(kernels, block, at):
-        dA = some.activations(V, v)
-        R = np.stack([sum(losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
-        some.add_gradient(R if part.s is None else R * part.s[:, None], G)
-    return G[:, :-1]
-
-
-def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> tuple[Array, Array]:
-    """As `reference.curvature_diagonal`."""
-    table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
-    if C == 1 and at.link is None:
-        flat = h is None and not (at.W.any() or at.b.any() or block.offset is not None)
-        cross, diagonal = table.sums_of(table.curvatures(at) if h is None and not flat else h, squares=True)
-        return diagonal[None], cross[None]
-    cross, diagonal = np.zeros((2, C, table.layout.size + 1))
-    for part, some, losses in _row_losses(kernels, block, at):
-        for k in range(C):
-            h = _weighted(losses.curvature(k, k), part.s)
-            some.run(GIVEN, rows=h, g=cross[k], squares=diagonal[k])
-    return diagonal[:, :-1], cross[:, :-1]
-
-
-def curvature_intercepts(kernels: Kernels, block: Block, at: CurvatureParams) -> Array:
-    """As `reference.curvature_intercepts`."""
-    (C, P), pairs = at.size, _pairs(len(at.b))
-    total = np.zeros((len(pairs), Layout.of(block).size + 1))
-    for part, some, losses in _row_losses(kernels, block, at):
-        for sums, (j, k) in zip(total, pairs, strict=True):
-            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), g=sums)
-    found = np.empty((C, C, P))
-    for sums, (j, k) in zip(total, pairs, strict=True):
-        found[j, k] = found[k, j] = sums[:-1]
-    return found
-
-
-def class_hessians(
-    kernels: Kernels, block: Block, at: CurvatureParams, columns: tuple[int, int]
-) -> list[BorderedDiagonal]:
-    """Return the Hessian of each pair of classes, (0, 0), (1, 0), (1, 1) …, the factor of ``columns`` as a diagonal."""
-    layout, pairs = Layout.of(block), _pairs(len(at.b))
-    rooms, found = [HessianRoom.of(layout, columns, at.cells) for _ in pairs], []
-    for part, some, losses in _row_losses(kernels, block, at):
-        for room, (j, k) in zip(rooms, pairs, strict=True):
-            some.run(GIVEN, rows=_weighted(losses.curvature(j, k), part.s), **room.fields())
-    for room in rooms:
-        H = room.result()
-        assert isinstance(H, BorderedDiagonal)
-        found.append(H)
-    return found
-
-
-def _pairs(C: int) -> list[tuple[int, int]]:
-    return [(j, k) for j in range(C) for k in range(j + 1)]
-
-
-def _row_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator[tuple[Block, TableKernel, RowLosses]]:
-    """Yield some rows at a time, to save memory, with the kernel over them and their losses."""
-    step = max(CHUNK_ROWS, block.n_columns // 4)
-    for start in range(0, block.n_rows, step):
-        rows = slice(start, start + step)
-        part = block
-        if block.n_rows > step:
-            s, offset = (None if array is None else array[rows] for array in (block.s, block.offset))
-            part = Block(block.Phi.slice(start, min(start + step, block.n_rows)), block.t[rows], s, offset)
-        table = TableKernel(kernels, Layout.of(part), at.center)
-        yield part, table, _losses(table, part, at)
-
-
-def _weighted(h: Array, s: Array | None) -> Array:
-    return np.ascontiguousarray(h if s is None else h * s)
-
-
-def _losses(table: TableKernel, block: Block, at: CurvatureParams) -> RowLosses:
-    A = table.activations(at.W, at.b)
-    A = A if block.offset is None else A + block.offset
-    if at.link is not None and block.s is not None:
-        A = np.where(block.s[:, None] > 0, A, at.link.link(np.array([0.5])))  # a row of weight 0 may be impossible
-    return row_losses(A, block.t, at.link, expected=at.expected)
+def check_codes(block: Block, C: int) -> None:
+    """Raise where a class code of several classes is beyond the arrays that it indexes."""
+    if C > 1 and block.t.max(initial=0) > C:
+        raise InvalidInputError(
+            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
+        )

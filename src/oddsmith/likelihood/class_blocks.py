@@ -92,11 +92,11 @@ def _in_solver_coordinates(
     A, D = np.empty((C, R, C, R)), np.empty((L, C, C))
     borders: dict[tuple[int, int], Any] = {}
     classes = [(j, k) for j in range(C) for k in range(j + 1)]
-    for (j, k), pair in zip(classes, sums, strict=True):
-        H = pair.rescaled(unit)
+    for j, k in reversed(classes):
+        H = sums.pop().rescaled(unit)  # which makes room
         for a, b in {(j, k), (k, j)}:
             A[a, :, b], D[:, a, b], borders[a, b] = H.A, H.d, H.B
-    sums.clear()  # which makes room
+    del H
     T, f = objective.T, objective.sampling_fraction
     if not np.array_equal(T, np.eye(C)):
         for r in range(0, R, step := max(1, CHUNK // (C * C * R))):
@@ -130,7 +130,7 @@ def _mix(borders: list[Any], classes: list[tuple[int, int]], T: Array) -> None:
     sparse = isinstance(borders[0], SparseBorder)
     groups = [[one.numbers for one in borders], [one.data for one in borders]] if sparse else [borders]
     for arrays in groups:
-        step = max(1, CHUNK // max(1, arrays[0][:1].size))
+        step = max(1, CHUNK // max(1, len(arrays) * arrays[0][:1].size))
         for start in range(0, len(arrays[0]), step):
             rows = slice(start, start + step)
             some = np.stack([array[rows] for array in arrays])

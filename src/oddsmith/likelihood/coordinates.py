@@ -229,8 +229,7 @@ def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[
     if isinstance(source, MemorySource):
         from oddsmith.likelihood.table_sums import in_few_slices
 
-        one = np.zeros_like(source.t) if source.K > 2 else source.t
-        source = in_few_slices(replace(source, t=one, K=2, offset=None), 0.0)
+        source = in_few_slices(replace(source, K=2, offset=None), 0.0)  # at weights of zero, classes do not matter
     for last in (True,) if rows is not None or not numbers.any() else (False, True):
         at = CurvatureParams(W=np.zeros((source.K - 1, M)), b=np.zeros(source.K - 1), center=near)
         sums = engine.fold(CurvatureDiagonal, source, at)

@@ -283,7 +283,9 @@ class FoldObjective:
         if self.sampling_fraction == 1.0:
             return sums
         m = 1.0 / self.sampling_fraction
-        hessian = None if sums.hessian is None else sums.hessian * m
+        hessian = sums.hessian
+        if hessian is not None:  # a dense one where it is, to save memory
+            hessian = np.multiply(hessian, m, out=hessian) if isinstance(hessian, np.ndarray) else hessian * m
         return replace(sums, value=sums.value * m, gradient=sums.gradient * m, hessian=hessian)
 
     @cached_property

@@ -245,13 +245,14 @@ def _without_aliased(
     free = (independent_levels if levels else independent_columns)(objective, start).free
     whole, part = objective.evaluate(start, order=2).hessian, objective.restricted(free)
     assert whole is not None
-    aside, moved = ~free.ravel(), []
-    for w in weights:
-        v = np.where(aside, w, 0.0)
-        if v.any():
-            u = part.evaluate(start, order=2).factor().solve(np.where(aside, 0.0, whole @ v))
-            w = np.where(aside, 0.0, w + u)
-        moved.append(w)
+    aside = ~free.ravel()
+    away = (np.where(aside, w, 0.0) for w in weights)
+    sums = [np.where(aside, 0.0, whole @ v) if v.any() else None for v in away]
+    whole = objective.state.last = None  # which makes room
+    moved = [
+        w if b is None else np.where(aside, 0.0, w + part.evaluate(start, order=2).factor().solve(b))
+        for w, b in zip(weights, sums, strict=True)
+    ]
     return part, (moved[0], moved[1])
 
 

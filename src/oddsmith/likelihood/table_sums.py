@@ -173,7 +173,8 @@ def _cells(objective: FoldObjective, threads: int) -> Cells:
     assert columns is not None and source.form is not None
     if len(source.form.factors) == 1:
         return Cells()
-    few, kept = in_few_slices(source, between_bytes(objective) / 32.0), objective.gradient_source
+    few = in_slices(source, 1) if threads == 1 else in_few_slices(source, between_bytes(objective) / 32.0)
+    kept = objective.gradient_source
     assert isinstance(kept, MemorySource)
     source = kept if len(kept.slices()) <= len(few.slices()) else few  # whose blocks are kept, if memory allows
     words: npt.NDArray[np.uint64] | None = None
@@ -205,7 +206,11 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
     chosen, far = source.spread(rows, seed), np.abs(objective.center) > policy.POLICY.far_factor * objective.scale
     some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in others]
     s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
-    part = replace(source, X=SplitRows(tuple(some)), t=source.t[chosen], s=s, offset=offset, slice_rows=None)
+    t: Any = np.empty(len(chosen), dtype=np.int8 if source.K < 128 else np.int32)
+    for start in range(0, len(t), CHUNK_ROWS // 4):  # labels may be wide
+        t[start : start + CHUNK_ROWS // 4] = source.t[chosen[start : start + CHUNK_ROWS // 4]]
+    part = replace(source, X=SplitRows(tuple(some)), t=t, s=s, offset=offset, slice_rows=None)
+    del chosen, some  # which makes room
     few = objective._has_cells or part.size <= policy.POLICY.table_slice_rows
     part = in_slices(part, 1 if few and part.n_rows <= policy.POLICY.table_slice_rows else 2)
     fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / objective.weight

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_stream import Stream, read_stream
@@ -15,6 +17,7 @@ from oddsmith.densities.class_sums import Folded, on_classes, place
 from oddsmith.densities.covariance_checks import (
     Names,
     check_full,
+    check_levels,
     check_present,
     check_shrinkage,
     check_variances,
@@ -22,11 +25,11 @@ from oddsmith.densities.covariance_checks import (
 )
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
 from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error, overflow_error
-from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
+from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows, level_columns
 from oddsmith.design.input_errors import nonfinite_error
 from oddsmith.design.inputs import Codes, feature_names, read_rows
 from oddsmith.design.labels import union_of_classes
-from oddsmith.engines import engine_of
+from oddsmith.engines import MemorySource, engine_of
 from oddsmith.engines.base import Source
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.likelihood.messages import column_list
@@ -40,6 +43,7 @@ from oddsmith.protocols import Labels
 from oddsmith.statistics import Features, FeaturesParams, Moments, MomentsParams
 
 OVERFLOW = "The squares of the values add up to more than a float64 can hold: rescale them."
+MANY_LEVELS = 256  # Levels of a factor from which singular covariances are found by counts: they take a second.
 STRUCTURES = ("shared", "separate", "diagonal", "spherical", "shared-diagonal", "shared-spherical")
 
 
@@ -168,6 +172,19 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
                 f"A covariance of {D} columns is too large; the limit is {LARGEST_SCATTER}. Use covariance='diagonal', "
                 "or NaiveBayes."
             )
+
+    def _check_rows(self, rows: RowMatrix, classes: Labels, t: Codes, s: Array | None) -> None:
+        """Refuse a singular covariance of many levels by counts, before it is formed."""
+        X: Any = rows
+        if self._columnwise() or self.shrinkage != 0 or not sparse.issparse(X) or not np.isfinite(X.data).all():
+            return
+        columns = max(level_columns(self).values(), key=len, default=[])
+        if len(columns) < MANY_LEVELS:
+            return
+        source = MemorySource(X, t, len(classes), s)
+        found = Moments.of(source.block(0, source.n_rows), MomentsParams(len(classes), "diagonal"))
+        moments, levels = replace(found, group=self._moments_params(classes).group), (columns[0], columns[-1] + 1)
+        check_levels(source, moments, levels, Names(self._names(), classes), set_aside=self.covariance == "shared")
 
     def _fold(self, rows: RowMatrix, plan: None, classes: Labels, t: Codes, s: Array | None) -> Folded:
         source = as_source(rows, t, len(classes), s)

@@ -73,6 +73,9 @@ class GenerativeMixin(PosteriorMixin):
     def _warn(self) -> None:
         """Warn about the fit; does nothing by default."""
 
+    def _check_rows(self, rows: RowMatrix, classes: Labels, t: Codes, s: Array | None) -> None:
+        """Refuse rows before they are folded; does nothing by default."""
+
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
@@ -107,6 +110,8 @@ class GenerativeMixin(PosteriorMixin):
         s, table = read_weights(sample_weight, rows.shape[0]), as_table(X)
         s = weigh_classes(self, classes, t, s, partial=partial)
         self._table = None if table is None else table.implementation
+        if not partial:
+            self._check_rows(rows, classes, t, s)
         return self._fold(rows, plan, classes, t, s)
 
     @all_or_nothing

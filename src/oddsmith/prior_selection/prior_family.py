@@ -96,7 +96,10 @@ class PriorFamily:
         """Return the objective at its optimum, by the solver of the problem, to a few digits."""
         objective, max_iter = self.at(log_alpha), self.problem.max_iter
         start = start_weights(self.problem, objective)
-        return objective.evaluate(self.solver().minimise(objective, start, tol=1e-4, max_iter=max_iter).w, order=2)
+        e = objective.evaluate(self.solver().minimise(objective, start, tol=1e-4, max_iter=max_iter).w, order=2)
+        self.objective.state.cells = objective.state.cells  # which later ones share
+        objective.state.last = None  # nor do they keep this Hessian
+        return e
 
     def quadratic_model(self, e: ObjectiveValue, log_alpha: Array) -> QuadraticModel:
         """Return the quadratic model of the likelihood at an evaluation of the objective with these precisions."""

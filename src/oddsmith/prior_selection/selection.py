@@ -57,14 +57,14 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     The end is a stationary point of the evidence itself: there the model's derivative is exact.
     """
     log_alpha = family.typical_precisions()
-    e = family.first_fit(log_alpha)
-    bounds = family.quadratic_model(e, log_alpha).bounds()
+    points = [family.first_fit(log_alpha)]  # emptied below, which makes room for the next Hessian
+    bounds = family.quadratic_model(points[0], log_alpha).bounds()
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, QuadraticModel] | None = None
     # All digits if a pass is cheap; otherwise as many as the evidence can distinguish.
     (enough, near), reach = (GAIN, NEAR) if is_large(family.source) else (1e-10, 0.0), REACH
     for _ in range(STEPS):
-        quadratic = family.quadratic_model(e, log_alpha)
+        quadratic = family.quadratic_model(points.pop(), log_alpha)
         quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))  # 1
         value = quadratic.evidence(log_alpha)[0]
         records.append((value, np.exp(-0.5 * log_alpha)))
@@ -76,7 +76,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
             moved, log_alpha = np.abs(found - log_alpha).max(), found
             if gain < enough or (near > 0 and quadratic.distance(log_alpha) < near) or moved < 1e-6:  # 3
                 break
-        e = family.at(log_alpha).evaluate(family.moved(quadratic, log_alpha), order=2)
+        points = [family.at(log_alpha).evaluate(family.moved(quadratic, log_alpha), order=2)]
     else:  # the last move was not verified by the evidence itself: use the best verified point
         assert best is not None
         _, log_alpha, quadratic = best

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oddsmith.bordered import ClassBorder
-from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.numerics import EPS, Array, add_transpose, factor_spd
 
 HELD = 1e-10  # Share of the diagonal that is added, so that directions without curvature stay definite.
 CHUNK = 1 << 14  # Numbers of a Hessian that are worked on at a time, to save memory.
@@ -78,8 +78,8 @@ class LevelPreconditioner:
 
     A level meets no other level of its factor, so its weights in the C classes have a block of their own. ``A``
     (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` that between a level and these, ``D``
-    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` is overwritten. Singular directions are held
-    by a small multiple of the diagonal.
+    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` and ``D`` are overwritten. A small multiple
+    of the diagonal holds singular directions.
 
     >>> A, B, D = np.array([[[[4.0]]]]), ClassBorder(((np.array([[2.0]]),),)), np.array([[[5.0]]])
     >>> LevelPreconditioner(A, B, D, start=1).solve(np.array([10.0, 12.0])).round(6).tolist()
@@ -89,21 +89,22 @@ class LevelPreconditioner:
     def __init__(self, A: Array, B: ClassBorder, D: Array, start: int) -> None:
         (L, C, _), R = D.shape, A.shape[1]
         self.shape, self.start, self.stop = (C, R + L), start, start + L
-        each = np.arange(C)
-        D = D.copy()
-        D[:, each, each] += HELD * D[:, each, each] + EPS
-        values, vectors = np.linalg.eigh(D)
-        self.root = vectors / np.sqrt(np.maximum(values, EPS))[:, None, :]  # its square is the inverse of D
+        each, step = np.arange(C), max(1, CHUNK // (C * C * R))
+        for i in range(0, L, CHUNK // (C * C)):
+            some = D[i : i + CHUNK // (C * C)]
+            some[:, each, each] += HELD * some[:, each, each] + EPS
+            values, vectors = np.linalg.eigh(some)
+            np.divide(vectors, np.sqrt(np.maximum(values, EPS))[:, None, :], out=some)
+        self.root = D  # its square is the inverse of D
         self.B = B
         S = A.reshape(C * R, C * R)
         S[np.diag_indices_from(S)] *= 1.0 + HELD
-        step = max(1, CHUNK // (C * C * R))
         for i in range(0, L, step):
             half = (self.root[i : i + step].transpose(0, 2, 1) @ self.B[i : i + step]).reshape(-1, C * R)
             S -= half.T @ half
-        S += S.T
+        add_transpose(S)
         S /= 2.0
-        self.schur = replace(factor_spd(S, tol=HELD), scaled=None)  # which only the eigenvalues need
+        self.schur = replace(factor_spd(S, tol=HELD, overwrite=True), scaled=None)  # which only the eigenvalues need
 
     def solve(self, b: Array) -> Array:
         b = b.reshape(self.shape)

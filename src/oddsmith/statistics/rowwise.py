@@ -22,6 +22,7 @@ from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.rows import Rows
 
 TILE_ELEMENTS = 1 << 17
+VARIANCE_ELEMENTS = 1 << 14  # Numbers of rows whose variances are computed at a time, to save memory.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +113,18 @@ def variances(rows: Rows, factor: BorderedFactor, center: Array, scale: Array, f
     H, X = factor.H, sparse.csr_array(rows.concrete().X)
     first, last = H.start - 1, H.stop - 1
     unit = np.where(free[1:], 1.0 / scale, 0.0)
-    others = np.concatenate([X[:, :first].toarray(), X[:, last:].toarray()], axis=1)
     outside = np.r_[0:first, last : X.shape[1]]
-    r = np.empty((X.shape[0], 1 + len(outside)))
-    r[:, 0] = float(free[0])
-    r[:, 1:] = (others - center[outside]) * unit[outside]
-    levels = sparse.csr_array(X[:, first:last] * unit[first:last])
-    y = r - levels @ factor.G
-    d = np.where(factor.there, H.d, np.inf)
-    variance = (y * factor.schur.solve(np.ascontiguousarray(y.T)).T).sum(axis=1) + (levels * levels) @ (1.0 / d)
-    return np.asarray(np.maximum(variance, 0.0))
+    variance, step = np.empty(X.shape[0]), max(64, VARIANCE_ELEMENTS // len(H.A))
+    for start in range(0, X.shape[0], step):
+        part = sparse.csr_array(X[start : start + step])
+        y = np.empty((part.shape[0], 1 + len(outside)))
+        y[:, 0] = float(free[0])
+        y[:, 1 : 1 + first] = part[:, :first].toarray()
+        y[:, 1 + first :] = part[:, last:].toarray()
+        y[:, 1:] -= center[outside]
+        y[:, 1:] *= unit[outside]
+        levels = sparse.csr_array(part[:, first:last] * unit[first:last])
+        y -= factor.level_rows(levels)
+        own = (levels * levels) @ (1.0 / np.where(factor.there, H.d, np.inf))
+        variance[start : start + step] = np.einsum("ij,ji->i", y, factor.schur.solve(np.ascontiguousarray(y.T))) + own
+    return np.maximum(variance, 0.0)

@@ -108,7 +108,7 @@ def _eliminated_slope(block: Block, params: LeverageParams, factor: BorderedFact
     at, W = params.at, params.at.T @ params.at.x
     free = np.ones(W.shape[1], dtype=bool) if params.free is None else params.free
     w, total = W[0, 1:] / at.scale, np.zeros(W.shape[1])
-    step = max(256, 16 * TILE_ELEMENTS // len(factor.H.A))
+    step = max(256, TILE_ELEMENTS // (2 * len(factor.H.A)))
     for start in range(0, block.n_rows, step):
         rows = slice(start, min(start + step, block.n_rows))
         part = block.Phi.slice(rows.start, rows.stop)

@@ -226,7 +226,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "recode": (_I, _P, _P, _P, _I, _P, _I, _I, _P),
     "count": (_I, _P, _I, _I, _P),
     "csv": (ctypes.POINTER(CsvProblem),),
-    "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
+    "softmax": (_P, _I, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "logistic": (_P, _I, _P, _P, _P, _P, ctypes.POINTER(_D)),
     "logistic_conjugate": (_P, _I, _P, _D, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),

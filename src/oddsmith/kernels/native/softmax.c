@@ -4,9 +4,12 @@
 
 #define SOFTMAX_TILE 64
 
-/* A (n x C, against class 0) becomes residuals times weights; Y (n x (C + 1)) the probabilities, if it is not NULL. */
-EXPORT int NAME(softmax)(double *A, int64_t n, int64_t C, const int32_t *t, const double *s, double *Y, double *value) {
-    const int64_t column = line(8 * SOFTMAX_TILE);
+/* A (n x C, against class 0) becomes residuals times weights; Y (n x (C + 1)) the probabilities, if it is not NULL. Both lie
+   row by row, or class by class. */
+EXPORT int NAME(softmax)(
+    double *A, int64_t n, int64_t C, int64_t by_class, const int32_t *t, const double *s, double *Y, double *value
+) {
+    const int64_t column = line(8 * SOFTMAX_TILE), row = by_class ? 1 : C, apart = by_class ? n : 1, own = by_class ? 1 : C + 1;
     arena memory;
     if (!arena_make(&memory, (C + 7) * column)) return 1;
     double *T = arena_take(&memory, C * column), *weights = arena_take(&memory, column);
@@ -17,18 +20,18 @@ EXPORT int NAME(softmax)(double *A, int64_t n, int64_t C, const int32_t *t, cons
     for (int64_t first = 0; first < n; first += SOFTMAX_TILE) {
         const int64_t rows = least(SOFTMAX_TILE, n - first), ld = round_up(rows, LANES_double);
         for (int64_t i = 0; i < ld; i++) {
-            for (int64_t k = 0; k < C; k++) T[k * ld + i] = i < rows ? A[(first + i) * C + k] : 0.0;
+            for (int64_t k = 0; k < C; k++) T[k * ld + i] = i < rows ? A[(first + i) * row + k * apart] : 0.0;
             weights[i] = i < rows && s ? s[first + i] : 0.0;
         }
         *value += softmax_losses(T, ld, C, t + first, s ? weights : NULL, rows, NULL, w);
         if (Y)
             for (int64_t i = 0; i < rows; i++) {
-                Y[(first + i) * (C + 1)] = w.first[i] * w.scale[i];
-                for (int64_t k = 0; k < C; k++) Y[(first + i) * (C + 1) + k + 1] = T[k * ld + i];
+                Y[(first + i) * own] = w.first[i] * w.scale[i];
+                for (int64_t k = 0; k < C; k++) Y[(first + i) * own + (k + 1) * apart] = T[k * ld + i];
             }
         softmax_residuals(T, ld, C, t + first, s ? weights : NULL, rows, w);
         for (int64_t i = 0; i < rows; i++)
-            for (int64_t k = 0; k < C; k++) A[(first + i) * C + k] = T[k * ld + i];
+            for (int64_t k = 0; k < C; k++) A[(first + i) * row + k * apart] = T[k * ld + i];
     }
     free(memory.memory);
     return 0;
