@@ -157,6 +157,37 @@ def test_numbers_of_any_length_between_missing_and_long_ones_are_those_of_arrow(
     assert found is not None and found.to_pydict() == expected.to_pydict()
 
 
+def long_decimals() -> list[str]:
+    """Decimal numbers of up to 18 digits, among them those halfway between two doubles."""
+    rng = np.random.default_rng(4)
+    shortest = [repr(float(x)) for x in rng.normal(size=300) * 10.0 ** rng.integers(-9, 20, 300)]
+    spread = [f"{m}e{k}" for m, k in zip(rng.integers(0, 10**18, 300), rng.integers(-27, 28, 300), strict=True)]
+    leading = [f"-0.000{m}" for m in rng.integers(0, 10**18, 100)]
+    halfway = [f"{2 * m + 1}.0{'0' * k}" for k in range(2) for m in rng.integers(2**52, 2**53, 50)]
+    return [*shortest, *spread, *leading, *halfway, "1E5", "2.5e+3", "1.", ".5", "0e9", "-0.0", "0." + "0" * 30 + "1"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_decimal_numbers_are_the_nearest_doubles(level: str) -> None:
+    texts, plain = long_decimals(), 0
+    with native.using(level):
+        for text in texts:
+            found = read_plain(text.encode() + b"\n", ",", ["x"], {"x": pa.float64()})
+            if found is not None:
+                plain += 1
+                assert repr(found["x"].to_pylist()) == repr([float(text)]), text
+    assert plain >= 0.9 * len(texts)  # others have too many places, and Arrow reads them
+
+
+@pytest.mark.parametrize(
+    "text", ["1e", "e5", "1e+", "1e1234", "1.2.3", "1e5.0", "--1", "1e-99", "1234567890123456789.5"]
+)
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_no_decimal_number_or_too_long_is_not_plain(level: str, text: str) -> None:
+    with native.using(level):
+        assert read_plain(text.encode() + b"\n", ",", ["x"], {"x": pa.float64()}) is None
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_texts_that_differ_in_few_bytes_have_codes_of_their_own(level: str) -> None:
     dates = [

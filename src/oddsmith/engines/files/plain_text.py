@@ -25,7 +25,8 @@ MISSING_WORDS = frozenset(csv.ConvertOptions().null_values)
 MISSING = pa.array(sorted(MISSING_WORDS))
 
 
-WHOLE_NUMBER, DECIMAL_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII), re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+WHOLE_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
+DECIMAL_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 READABLE = frozenset({"true", "false", "inf", "infinity", "nan"})
 """Words that Arrow does not infer to be text."""
 FIRST_ROWS, FIRST_BYTES = 16, 1 << 12

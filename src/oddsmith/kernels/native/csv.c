@@ -1,7 +1,7 @@
 /* Rows of plain delimited text as columns: whole numbers, decimal numbers, texts by code.
 
-   Plain means: no quotes, fields as many as columns, numbers of digits, a sign and a point. Anything else makes the kernel
-   give up, and a reader that knows all of the format takes over. */
+   Plain means: no quotes, fields as many as columns, numbers of digits, a sign, a point and an exponent. Anything else
+   makes the kernel give up, and a reader that knows all of the format takes over. */
 
 #include "texts.h"
 
@@ -38,22 +38,41 @@ static int is_missing(const uint8_t *text, int64_t length) {
     return 0;
 }
 
-/* Read a number of any length. A number of up to 2^53 over a power of ten up to 22 is rounded once, by the division, so it
-   is the nearest. Returns 0 if it is not plain. */
-static int long_number(const uint8_t *at, const uint8_t *end, int decimal, uint64_t *number, int64_t *places) {
-    const uint8_t *point = NULL, *first = at;
-    *number = 0;
-    for (; at < end; at++) {
-        if (decimal && *at == '.' && !point) {
-            point = at;
-            continue;
-        }
-        if ((unsigned)(*at - '0') > 9) return 0;
-        *number = 10 * *number + (unsigned)(*at - '0');
+/* Powers of five below 2^64. */
+static const uint64_t FIVES[] = {
+    1u, 5u, 25u, 125u, 625u, 3125u, 15625u, 78125u, 390625u, 1953125u, 9765625u, 48828125u, 244140625u, 1220703125u, 6103515625u,
+    30517578125u, 152587890625u, 762939453125u, 3814697265625u, 19073486328125u, 95367431640625u, 476837158203125u,
+    2384185791015625u, 11920928955078125u, 59604644775390625u, 298023223876953125u, 1490116119384765625u, 7450580596923828125u};
+#define MOST_NUMBER 1000000000000000000u /* of 18 digits, and one */
+enum { MOST_FIVES = sizeof FIVES / sizeof *FIVES - 1, MOST_TENS = sizeof POWERS / sizeof *POWERS - 1 };
+
+/* The double nearest to `number`, of up to 18 digits, over ten to the power `places`; returns 0 if that is out of range.
+
+   A number of up to 2^53 and a power of ten up to 22 are doubles, so that their quotient is rounded once. Otherwise the first
+   62 or 63 bits of the quotient by, or product with, a power of five are rounded once; the last stands for all that follow. */
+static int nearest_double(uint64_t number, int64_t places, double *value) {
+    if (number <= (uint64_t)1 << 53 && places >= -MOST_TENS && places <= MOST_TENS) {
+        *value = places < 0 ? (double)number * POWERS[-places] : (double)number / POWERS[places];
+        return 1;
     }
-    const int64_t digits = end - first - (point != NULL);
-    *places = point ? end - point - 1 : 0;
-    return digits >= 1 && digits <= 18;
+    *value = 0.0;
+    if (!number) return 1;
+    if (places < -MOST_FIVES || places > MOST_FIVES) return 0;
+    const uint64_t five = FIVES[places < 0 ? -places : places];
+    const int bits = 64 - __builtin_clzll(number), divisor = 64 - __builtin_clzll(five);
+    unsigned __int128 kept, lost;
+    int shift; /* of the bits that are kept, to the left */
+    if (places >= 0) {
+        shift = 62 + divisor - bits;
+        const unsigned __int128 over = (unsigned __int128)number << shift;
+        kept = over / five, lost = over % five;
+    } else {
+        const unsigned __int128 product = (unsigned __int128)number * five;
+        shift = most(0, bits + divisor - 62);
+        kept = product >> shift, lost = product - (kept << shift), shift = -shift;
+    }
+    *value = __builtin_ldexp((double)(int64_t)((uint64_t)kept | (lost != 0)), -shift - (int)places);
+    return 1;
 }
 
 #define EIGHT(byte) ((uint64_t)0x0101010101010101u * (byte))
@@ -68,6 +87,51 @@ INLINE int short_number(uint64_t word, int64_t digits, uint64_t *number) {
     word = (word & 0x00ff00ff00ff00ffu) * 6553601 >> 16;
     *number = (word & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
     return 1;
+}
+
+/* Read digits, at most 18 after leading zeros, on from `number`; returns where they end, or NULL if they are more. */
+static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, uint64_t *number) {
+    uint64_t word, eight;
+    for (; end - at >= SHORT && *number < MOST_NUMBER / 100000000; at += SHORT) {
+        memcpy(&word, at, SHORT);
+        if (!short_number(word, SHORT, &eight)) break;
+        *number = 100000000 * *number + eight;
+    }
+    for (; at < end && (unsigned)(*at - '0') <= 9; at++) {
+        if (*number >= MOST_NUMBER / 10) return NULL;
+        *number = 10 * *number + (unsigned)(*at - '0');
+    }
+    return at;
+}
+
+/* Read a decimal number of any length, with an exponent or not; returns 0 if it is not plain. */
+static int long_decimal(const uint8_t *at, const uint8_t *end, double *value) {
+    uint64_t number = 0, exponent = 0;
+    const uint8_t *first = at;
+    int64_t places = 0, digits;
+    if (!(at = read_digits(at, end, &number))) return 0;
+    digits = at - first;
+    if (at < end && *at == '.') {
+        first = ++at;
+        if (!(at = read_digits(at, end, &number))) return 0;
+        digits += places = at - first;
+    }
+    if (!digits) return 0;
+    if (at < end) {
+        if ((*at | 0x20) != 'e') return 0;
+        at++;
+        const int negative = at < end && *at == '-';
+        at += at < end && (*at == '-' || *at == '+');
+        if (at == end || end - at > 3 || read_digits(at, end, &exponent) != end) return 0;
+        places += negative ? (int64_t)exponent : -(int64_t)exponent;
+    }
+    return nearest_double(number, places, value);
+}
+
+/* Read a whole number of up to 18 digits; returns 0 if it is not plain. */
+static int long_whole(const uint8_t *at, const uint8_t *end, uint64_t *number) {
+    *number = 0;
+    return at < end && end - at <= 18 && read_digits(at, end, number) == end;
 }
 
 /* Read a number of up to eight bytes without a loop. */
@@ -93,19 +157,18 @@ INLINE int quick_number(const uint8_t *at, int64_t length, int decimal, uint64_t
 INLINE int read_number(const uint8_t *at, const uint8_t *last, const uint8_t *end, const int decimal, void *value) {
     uint64_t number;
     int64_t places;
+    double absolute = 0.0;
     const uint64_t negative = at < last && *at == '-';
     at += negative;
     const int64_t length = last - at;
-    if (length <= SHORT && end - at >= SHORT) {
-        if (!quick_number(at, length, decimal, &number, &places)) return 0;
-    } else if (!long_number(at, last, decimal, &number, &places))
+    if (length <= SHORT && end - at >= SHORT && quick_number(at, length, decimal, &number, &places))
+        absolute = (double)number / POWERS[places];
+    else if (decimal ? !long_decimal(at, last, &absolute) : !long_whole(at, last, &number))
         return 0;
     if (!decimal) {
         *(int64_t *)value = ((int64_t)number ^ -(int64_t)negative) + (int64_t)negative;
         return 1;
     }
-    if (number > (uint64_t)1 << 53) return 0;
-    const double absolute = (double)number / POWERS[places];
     uint64_t bits;
     memcpy(&bits, &absolute, sizeof bits);
     bits |= negative << 63;
