@@ -420,7 +420,7 @@ def test_a_guide_states_its_hessian_in_other_coordinates():
     e = one.objective.evaluate(w, 2)
     point = BatchPoint(penalty=one.unit, target=w, H=2.0 * e.dense_hessian, e=e)
     doubled = replace(one, objective=replace(one.objective, weight=2.0 * one.objective.weight))
-    guide = PathBatch(doubled, [1.0], e, {0: point})
+    guide = PathBatch(stated=doubled, scales=[1.0], null=e, points={0: point})
     ((moved, H),) = guide.starts(other)
     np.testing.assert_allclose(other.user_weights(moved), one.user_weights(w), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(H, other.objective.evaluate(moved, 2).dense_hessian, rtol=1e-9, atol=1e-9)

@@ -183,7 +183,7 @@ class BatchPoint:
         self.steps += found.iterations
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PathBatch:
     """The points of a path by their places in ``scales``, those that have begun; at ``null`` all weights are zero."""
 
@@ -201,7 +201,7 @@ class PathBatch:
         """Begin at some scales: where a guide ended, or a sample; without either these are solved one by one."""
         places = first_places(len(scales))
         some = [scales[k] for k in places]
-        batch, sample = cls(stated, scales, e, {}), stated.on_sample()
+        batch, sample = cls(stated=stated, scales=scales, null=e, points={}), stated.on_sample()
         if guide is not None and list(guide.scales) == list(scales):
             starts = guide.starts(stated)
         elif sample is not None:
