@@ -377,14 +377,12 @@ def models(
     Gradients are zero without ``slopes``. With ``members``, the coordinates of each that matter (0 is the intercept),
     the Hessians over them follow, one after the other.
     """
-    kernels, Phi = native.kernels(), block.Phi.concrete()
-    k, M = at.W.shape
+    kernels, Phi, (k, M) = native.kernels(), block.Phi.concrete(), at.W.shape
     if block.offset is not None and block.offset.shape[1] > 1:
         block = replace(block, offset=block.offset[:, :1])
     sizes = np.array([len(each) for each in members], dtype=np.int64)
-    H = np.zeros(int((sizes**2).sum()))
+    value, g, H = np.zeros(k), np.zeros((k, M + 1)), np.zeros(int((sizes**2).sum()))
     if kernels is not None and isinstance(Phi, DenseRows) and block.n_rows and M:
-        value, g = np.zeros(k), np.zeros((k, M + 1))
         held = block if Phi is block.Phi else replace(block, Phi=Phi)  # it keeps the arrays that the kernel reads
         problem = DenseProblem.from_buffer_copy(dense_addresses(held, 1))
         W, b, center = contiguous(at.W), contiguous(at.b), contiguous(at.center)
