@@ -18,8 +18,8 @@ from oddsmith.losses import row_losses
 from oddsmith.numerics import Array
 
 CHUNK, LEAST_ROWS = 1 << 13, 1 << 12
-"""Activations that are held at a time, to save memory, and rows at least (ten classes with 4,037 levels: 38 CPU s, 68 with
-1,024)."""
+"""Activations that are held at a time, to save memory, and rows at least (ten classes with 4,037 levels: 38 s of
+processor time, 68 with 1,024)."""
 
 
 def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None = None) -> Sums:
