@@ -1,4 +1,4 @@
-"""Paths of the lasso: ``python -m benchmarks.sparse_weights [CASE …] [--only LIBRARY …] [--repeats N]``.
+"""Paths of the lasso: ``python -m benchmarks.sparse_weights [CASE …] [--only LIBRARY …] [--seed N]``.
 
     wide      2,000 × 10,000, neighbouring columns correlated
     tall      300,000 × 100, neighbouring columns correlated
@@ -142,17 +142,17 @@ def newsgroups(rows: int, columns: int, classes: int, *, seed: int) -> Data:
     return Data(X, y.astype(np.int64), path_scales(X, y))
 
 
-def make(case: str, share: float = 1.0) -> Data:
-    """Build the table of a case, or of a share of its rows."""
+def make(case: str, share: float = 1.0, seed: int = 0) -> Data:
+    """Build the table of a case, or of a share of its rows; another ``seed``, another table of the same kind."""
     if case == "wide":
-        return correlated_neighbours(int(2_000 * share), 10_000, rho=0.5, active=30, seed=1)
+        return correlated_neighbours(int(2_000 * share), 10_000, rho=0.5, active=30, seed=seed + 1)
     if case == "tall":
-        return correlated_neighbours(int(300_000 * share), 100, rho=0.5, active=20, seed=2)
+        return correlated_neighbours(int(300_000 * share), 100, rho=0.5, active=20, seed=seed + 2)
     if case == "sparse":
-        return heavy_tailed(int(20_000 * share), 50_000, 80, seed=3)
+        return heavy_tailed(int(20_000 * share), 50_000, 80, seed=seed + 3)
     if case == "softmax":
-        return newsgroups(int(4_500 * share), 130_000, 20, seed=4)
-    data = correlated_neighbours(int(50_000 * share), 200, rho=0.5, active=20, seed=5)
+        return newsgroups(int(4_500 * share), 130_000, 20, seed=seed + 4)
+    data = correlated_neighbours(int(50_000 * share), 200, rho=0.5, active=20, seed=seed + 5)
     return replace(data, fold=np.random.default_rng(0).permutation(len(data.y)) % FOLDS)
 
 
@@ -255,7 +255,7 @@ def climb(given: argparse.Namespace) -> None:
     """Fit with one library, in this process, and print a record for each tolerance."""
     warnings.simplefilter("ignore")
     name, case = given.peer, given.what[0]
-    peer, data = peers.PEERS[name], make(case, given.share)
+    peer, data = peers.PEERS[name], make(case, given.share, given.seed)
     if name == "glmnet" and given.tol is not None:
         reference(data, given)
         return
@@ -292,7 +292,8 @@ def reference(data: Data, given: argparse.Namespace) -> None:
 
 
 def kept(given: argparse.Namespace) -> Path:
-    return Path(given.keep) / (given.what[0] if given.share == 1.0 else f"{given.what[0]}-{given.share:g}")
+    share, seed = f"-{given.share:g}" if given.share != 1.0 else "", f"-seed{given.seed}" if given.seed else ""
+    return Path(given.keep) / f"{given.what[0]}{share}{seed}"
 
 
 def keep(
@@ -320,7 +321,7 @@ def best_known(given: argparse.Namespace, scales: Floats, fold: int | None) -> F
 def records(case: str, peer: str, given: argparse.Namespace, **options: Any) -> Iterator[dict[str, Any]]:
     """Run a library in a process of its own, and yield what it says until the budget is spent."""
     arguments = [case, "--peer", peer, "--repeats", str(given.repeats), "--share", str(given.share)]
-    arguments += ["--keep", str(Path(given.keep).resolve())]
+    arguments += ["--seed", str(given.seed), "--keep", str(Path(given.keep).resolve())]
     arguments += [text for name, value in options.items() for text in (f"--{name}", str(value))]
     return printed_records("sparse_weights", arguments, given.budget)
 
@@ -391,6 +392,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="paths at the tolerance that counts; the least is shown")
     parser.add_argument("--budget", type=float, default=600.0, help="most seconds for a library")
     parser.add_argument("--share", type=float, default=1.0, help="of the rows")
+    parser.add_argument("--seed", type=int, default=0, help="of the tables: other numbers make other tables")
     parser.add_argument("--gigabytes", type=float, default=20.0, help="of the files")
     parser.add_argument("--keep", default=str(KEPT), help="folder of the objectives found")
     parser.add_argument("--peer", choices=peers.PEERS, help=argparse.SUPPRESS)
