@@ -16,10 +16,11 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.evaluation.regularization_path import checked_scales, read_probe
 from oddsmith.likelihood.coordinates import is_large, threads_of
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.sparse_path import solve_path
+from oddsmith.likelihood.sparse_path import scale_path, solve_path
+from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
-from oddsmith.prior_selection.sparse_scale import over_rows, scale_path
+from oddsmith.prior_selection.sparse_scale import over_rows
 from oddsmith.priors import LaplacePrior
 from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
@@ -203,7 +204,8 @@ def _halves(problem: Problem, pairs: int, seed: int | None) -> list[Indices]:
 
 def _few_scales(problem: Problem, halves: Sequence[Indices], most: float) -> Array:
     """Return ascending scales up to the first at which halves select more than the allowed mean number of columns."""
-    scales = scale_path(problem, SCALES)
+    stated = SparseProblem.of(problem)
+    scales = scale_path(stated.smallest_scale(stated.null_point()), SCALES)
     for end in (6, 12, 24, SCALES):  # large scales cost most, and are seldom needed
         kept = _bounded(_selections(problem, halves, 2.0 * scales[:end]), most)
         if kept < end:

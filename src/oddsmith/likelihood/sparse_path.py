@@ -68,13 +68,7 @@ def solve_path(
     stated = _stated(problem, tol, tight)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
-    if scales is None:
-        if not np.isfinite(smallest):
-            raise InvalidInputError(
-                "No column has any relation to the classes here: all weights are zero at any scale."
-            )
-        scales = smallest * np.geomspace(1.0, SPAN, n)
-    scales = np.asarray(scales, dtype=np.float64)
+    scales = scale_path(smallest, n) if scales is None else np.asarray(scales, dtype=np.float64)
     if not stated.is_small and stated.by_columns:
         return _by_columns(stated, e, scales, smallest, tol)
     batch, optima = None, _one_by_one(stated, e, scales.tolist(), smallest, tol)
@@ -87,6 +81,16 @@ def solve_path(
         weights.append(sparse.csr_array(stated.user_weights(point.e.w)))
         found.append((point.e.log_likelihood, point.value, point.gap))
     return replace(_path(stated, scales, weights, found), guide=batch)
+
+
+def scale_path(smallest: float, n: int) -> Array:
+    """Return ``n`` scales from the smallest useful one to a hundred times it.
+
+    The first is below it by more than rounding, so that all weights are zero there on every engine.
+    """
+    if not np.isfinite(smallest):
+        raise InvalidInputError("No column has any relation to the classes here: all weights are zero at any scale.")
+    return smallest * np.geomspace(1.0 - 1e-10, SPAN, n)
 
 
 def _stated(problem: Problem, tol: float, tight: bool) -> SparseProblem:

@@ -10,13 +10,12 @@ import numpy as np
 
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.engines.memory import available_cores
-from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import Coordinates, is_large, threads_of
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.fold_batch import FoldBatch, FoldRows
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.sparse_batch import PathBatch, advance_together
-from oddsmith.likelihood.sparse_path import SPAN, solve_path
+from oddsmith.likelihood.sparse_path import SPAN, scale_path, solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
 from oddsmith.prior_selection.cross_validation import Split, folds
@@ -29,15 +28,6 @@ FOLD_TOL = 1e-7
 """Relative gap of the fits of folds: of 569 × 8, losses are then right to 1e-4, a hundredth of their errors."""
 
 
-def scale_path(problem: Problem, n: int) -> Array:
-    """Return ``n`` scales from the smallest useful one, at which all weights are zero, to a hundred times it."""
-    stated = SparseProblem.of(problem)
-    smallest = stated.smallest_scale(stated.null_point())
-    if not np.isfinite(smallest):
-        raise InvalidInputError("No column has any relation to the classes here: all weights are zero at any scale.")
-    return smallest * np.geomspace(1.0, SPAN, n)
-
-
 def select_laplace(problem: Problem, seed: int | None) -> tuple[Selection, LaplacePrior]:
     """Return the scale of the smallest loss in cross-validation (or the smallest within its error), and the prior."""
     prior = problem.laplace
@@ -45,7 +35,8 @@ def select_laplace(problem: Problem, seed: int | None) -> tuple[Selection, Lapla
     if prior.scale != "cv":
         prior.checked()  # says what a scale is
     splits = folds(problem, prior.cv, seed)
-    scales = scale_path(replace(problem, laplace=replace(prior, scale=1.0)), GRID)
+    stated = SparseProblem.of(replace(problem, laplace=replace(prior, scale=1.0)))
+    scales = scale_path(stated.smallest_scale(stated.null_point()), GRID)
     loss, error = cross_validated_loss(problem, splits, scales)
     if np.argmin(loss) == len(loss) - 1:  # the loss still falls: two decades more
         larger = SPAN * scales[1:]

@@ -61,6 +61,10 @@ class KKTFactor:
         """Return λ with ``g ≈ Aᵀ λ``: the derivative of the minimum in the value of the constraint."""
         return np.asarray(np.linalg.solve(self.schur, self.A @ self.factor.solve(g)), dtype=np.float64)
 
+    def within(self, g: Array) -> Array:
+        """Return ``g − Aᵀ λ``, which has the same steps; at a minimum ``g`` itself is large, and so is its rounding."""
+        return np.asarray(g - self.A.T @ self.multiplier(g), dtype=np.float64)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Minimum:
@@ -99,10 +103,11 @@ def minimise(
         reached = partial(Minimum, e=e, iterations=iteration, kkt=kkt)
         if not kkt.definite:
             return reached(decrement=np.inf, converged=False)
-        newton = kkt.step(e.gradient)  # 1
+        g = kkt.within(e.gradient)
+        newton = kkt.step(g)  # 1
         # A direction without curvature is left out of the step, not out of the decrement.
-        uncurved = float(np.abs(e.gradient[~kkt.factor.kept]).sum())
-        decrements.append(float(np.sqrt(max(-float(newton @ e.gradient), 0.0) + uncurved)))
+        uncurved = float(np.abs(g[~kkt.factor.kept]).sum())
+        decrements.append(float(np.sqrt(max(-float(newton @ g), 0.0) + uncurved)))
         possible_fall, noise = 0.5 * decrements[-1] ** 2, 64.0 * EPS * abs(e.value)
         if decrements[-1] <= tol or (possible_fall <= noise and _falls_no_more(decrements)):  # 2
             return reached(decrement=decrements[-1], converged=True)
