@@ -188,3 +188,16 @@ def test_many_weights_on_few_rows_with_rare_columns_take_fewer_hessians_than_new
     assert orders.count(2) < hessians / 2 and len(orders) < 4 * hessians
     assert found.certificate_.converged and found.certificate_.gap <= 1e-8 * newton.trace_.objective[-1]
     np.testing.assert_allclose(found.coef_, newton.coef_, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", [0.3, 2.0])
+@pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sparse.csr_array])
+def test_gradients_alone_end_at_the_weights_of_newton(storage, prior):
+    rng = np.random.default_rng(360)
+    levels = np.eye(60)[np.minimum(rng.pareto(1.0, 800) * 3.0, 59.0).astype(int)]
+    X = np.column_stack([levels, rng.normal(size=(800, 40)) * 10.0 ** rng.integers(-1, 2, 40)])
+    y = np.argmax(X[:, :3] + X[:, 60:63] + rng.gumbel(size=(800, 3)), axis=1)
+    expected = LogisticRegression(prior=prior, solver="newton", tol=1e-14).fit(X, y).coef_
+    model = LogisticRegression(prior=prior).fit(storage(X), y)
+    assert model.certificate_.method == "L-BFGS"
+    np.testing.assert_allclose(model.coef_, expected, rtol=0.0, atol=1e-10 * np.abs(expected).max())
