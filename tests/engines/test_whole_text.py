@@ -192,3 +192,20 @@ def test_a_missing_value_is_placed_by_its_line(tmp_path: Path, monkeypatch: pyte
     csv.write_csv(pa.table(rows), path, csv.WriteOptions(quoting_style="none"))
     with pytest.raises(ValueError, match="line 31236"):
         LogisticRegression(prior=1.0).fit(path, y="late")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_are_read_once_and_fitted_like_rows_in_memory(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(3000, 3)).astype(dtype)
+    y = np.where(X[:, 0] + rng.logistic(size=3000) > 0, "yes", "no")
+    path = tmp_path / "numbers.csv"
+    columns = {name: X[:, j] for j, name in enumerate("abc")}
+    csv.write_csv(pa.table({**columns, "y": y}), path, csv.WriteOptions(quoting_style="none"))
+    monkeypatch.setattr(FileParts, "read", None)  # nothing is read in pieces
+    found = LogisticRegression(prior=1.0).fit(path, y="y", dtype=dtype)
+    expected = LogisticRegression(prior=1.0).fit(X, y)
+    assert found.certificate_.converged
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=0.0, atol=1e-6)

@@ -75,6 +75,14 @@ def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
     return texts and rows * columns >= SPLIT_ELEMENTS and _fit_into_memory(inside, rows, ENTRY_BYTES * columns)
 
 
+def fits(parts: Parts, n_rows: int, columns: int) -> bool:
+    """Whether rows of numbers from files fit into the given memory."""
+    from oddsmith.engines.files import FileParts
+
+    inside = parts.parts if isinstance(parts, Wrapped) else parts
+    return isinstance(inside, FileParts) and _fit_into_memory(inside, n_rows, ENTRY_BYTES * columns)
+
+
 def _fit_into_memory(files: FileParts, n_rows: int, row_bytes: int) -> bool:
     return n_rows * (row_bytes + LABEL_BYTES) <= SHARE * files.memory
 
@@ -85,6 +93,7 @@ class WholeTable:
 
     piece: Piece
     summary: DataSummary
+    table: pa.Table
 
     @classmethod
     def read(cls, parts: Wrapped, roles: Roles, design: Design | None) -> WholeTable | None:
@@ -101,17 +110,18 @@ class WholeTable:
             whole = design is not None and not design.drops_unlabelled and not roles.formats
             rows: RowsLike = Frame.of_codes(found.table, found.counts) if whole else found.table
             piece = Piece(rows)
-            return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)))
+            return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)), found.table)
         except OddsmithError:  # read again, it names the place
             return None
 
     def encoded(self, encode: BlockEncoder) -> MemorySource | None:
         """Return the rows as a source; None if some cannot be encoded."""
         try:
-            block = replace(encode, compact=False)(self.piece)
+            block = replace(encode, compact=False)(Piece(self.table) if encode.design is None else self.piece)
         except OddsmithError:
             return None
-        return MemorySource(block.Phi, block.t, len(encode.classes), block.s, offset=block.offset)
+        rows = block.Phi if isinstance(block.Phi, SplitRows) else block.X
+        return MemorySource(rows, block.t, len(encode.classes), block.s, offset=block.offset)
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.checkpoint import with_journal
-from oddsmith.data_access.collected_rows import WholeTable, collect, collects, will_collect
+from oddsmith.data_access.collected_rows import WholeTable, collect, collects, fits, will_collect
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import check_class_weights, learn_class_weight
@@ -33,7 +33,7 @@ from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
 from oddsmith.protocols import Labels
 from oddsmith.rows import Rows, SplitRows
-from oddsmith.rows.split import join_rows
+from oddsmith.rows.split import TableForm, join_rows
 
 SAMPLE_NUMBERS = 16_000_000
 """Numbers in the sample that the first pass draws: 128 MB, and a Hessian within a few per cent of that of all rows."""
@@ -128,7 +128,8 @@ def read_stream(
     seed = vars(model).get("seed") or 0
     whole = split and will_collect(parts, wanted, len(roles.features or ()))
     shown = isinstance(parts.engine, PassCounter) and parts.engine.progress
-    table = WholeTable.read(parts, roles, wanted if reset else None) if whole and not shown else None
+    small = split and reset and fits(parts, parts.expected_rows, len(roles.features or ()))
+    table = WholeTable.read(parts, roles, wanted if reset else None) if (whole or small) and not shown else None
     summary = table.summary if table else _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
@@ -145,25 +146,40 @@ def read_stream(
     if form is not None and learned is not None and collects(parts, form, summary.n_rows):
         del summary  # and its sample
         rows = (table and table.encoded(encode)) or collect(parts, encode, len(classes))
-        columns = learned.get_feature_names_out  # of many levels they take a while
-        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns()))
-    if draw and whole:  # after all there must be a sample
+        names = learned.get_feature_names_out  # of many levels they take a while
+        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, names()))
+    if table is not None and form is None and small and fits(parts, summary.n_rows, _width(encode, summary)):
+        dense = table.encoded(encode)
+        if dense is not None:
+            return TrainingData(classes, dense, weight)
+    if draw and (whole or table is not None):  # after all there must be a sample
         again = _summarise(parts, roles, None, draw, seed)
         summary = replace(summary, drawn=again.drawn, most=again.most)
-    source = PartedSource(
+    return TrainingData(classes, _parted(parts, encode, summary, form), weight)
+
+
+def _parted(parts: Wrapped, encode: BlockEncoder, summary: DataSummary, form: TableForm | None) -> PartedSource:
+    """Return data in pieces as a source of encoded blocks."""
+    learned, K = encode.design, len(encode.classes)
+    return PartedSource(
         parts,
         encode,
         n_rows=summary.n_rows,
-        M=len(learned.get_feature_names_out()) if learned is not None else len(encode.names or ()) or summary.columns,
-        K=len(classes),
+        M=_width(encode, summary),
+        K=K,
         n_present=summary.n_present,
         encodes_sparse=learned is not None and learned.sparse_ and form is None,
         form=form,
-        weighted=roles.weight is not None or factors is not None or _has_weights(summary),
-        offset_mean=_offset_mean(summary, len(classes)),
+        weighted=encode.roles.weight is not None or encode.class_weight is not None or _has_weights(summary),
+        offset_mean=_offset_mean(summary, K),
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
     )
-    return TrainingData(classes, source, weight)
+
+
+def _width(encode: BlockEncoder, summary: DataSummary) -> int:
+    """Return the number of encoded columns."""
+    learned = encode.design
+    return len(learned.get_feature_names_out()) if learned is not None else len(encode.names or ()) or summary.columns
 
 
 def _encoder(parts: Wrapped, roles: Roles, design: Design | None, classes: Labels, missing: bool) -> BlockEncoder:

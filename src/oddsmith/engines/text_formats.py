@@ -116,7 +116,7 @@ class TextFormat:
             texts = pc.utf8_trim_whitespace(texts)
             found = pc.strptime(texts, self.pattern, "s", error_is_null=True)
             # A 31st of February has become one of March.
-            day = pc.extract_regex(texts, _FIELD.sub(lambda sign: DIGITS.get(sign[0], ".*"), re.escape(self.pattern)))
+            day = pc.extract_regex(texts, _date_regex(self.pattern))
             same = pc.equal(pc.struct_field(day, "day").cast(pa.int64()), pc.day(found))
             return pc.if_else(same, found, None).cast(pa.timestamp("us"))
         right = pc.match_substring_regex(texts, f"{ISO}{ZONE if self.pattern == 'ISO Z' else ''}\\s*$")
@@ -318,11 +318,17 @@ def _find_date(texts: Counter[str]) -> TextFormat | None:
         return None
     words = list(map(str.strip, texts))
     iso = ("ISO", "ISO Z") if ISO_START.match(words[0]) else ()
-    for pattern in (*iso, *_date_patterns(words)):
+    patterns = (pattern for pattern in _date_patterns(words) if re.search(_date_regex(pattern), words[0]))
+    for pattern in (*iso, *patterns):
         format_ = TextFormat(kind="date", pattern=pattern, example=words[0])
         if format_.parse(pa.array(words))[1] is None:
             return format_
     return None
+
+
+def _date_regex(pattern: str) -> str:
+    """Return a regular expression that finds the day in dates of a pattern."""
+    return _FIELD.sub(lambda sign: DIGITS.get(sign[0], ".*"), re.escape(pattern))
 
 
 def _may_be_date(text: str) -> bool:
