@@ -290,15 +290,17 @@ static double gap_of(const gram_step_problem *q) {
 }
 
 /* Correct z->x and theta until the conditions of an optimum are met over the columns that are not zero or whose gradient is
-   too large; the activations follow in z->change, but not those of dense columns. In the end theta is feasible and g are its
-   products. Returns 0 where that is slow. */
+   too large; the activations follow in z->change, of dense columns z->new_a are the sums at z->x. In the end theta is feasible
+   and g are its products. Returns 0 where that is slow. */
 static int correct(const gram_step_problem *q, const scratch *z) {
     const int64_t n = q->columns.n, m = q->columns.count;
     for (int round = 0;; round++) {
         double most = 0.0;
         int kept = 1;
         make_feasible(q);
-        dots(q, q->theta, q->g);
+        if (!q->scaled || !round) dots(q, q->theta, q->g); /* it is hardly ever the last round */
+        else if (NAME(packed_both)(q->team, &(packed_problem){DENSE(&q->columns), .u = q->theta, .result = q->g}, z->x, z->new_a))
+            return 0;
         for (int64_t j = 0; j < m; j++) {
             const double g = q->g[j] + q->ridge[j] * z->x[j];
             z->bound[j] = z->x[j] != 0.0 || fabs(g) > q->penalty[j];
@@ -306,7 +308,10 @@ static int correct(const gram_step_problem *q, const scratch *z) {
             const double far = fabs(z->missed[j]) * q->share;
             if (z->bound[j] && far > most * q->penalty[j]) most = far / q->penalty[j];
         }
-        if (most <= q->precision || round == REFINEMENTS) return 1;
+        if (most <= q->precision || round == REFINEMENTS) {
+            if (q->scaled && !round) activations(q, z->x, z->new_a);
+            return 1;
+        }
         const double residual = 0.2 * q->precision / most > SUPPORT_RESIDUAL ? 0.2 * q->precision / most : SUPPORT_RESIDUAL;
         if (!solve_bound(q, z, z->missed, residual, z->rest)) return 0;
         for (int64_t j = 0; j < m; j++) {
@@ -353,13 +358,12 @@ typedef struct {
     double value, loss, b;
 } point;
 
-/* Activations of weights x and an intercept b, and the objective there: those of dense columns exactly, since what rounding
-   adds along a path must not count, others by their change. */
+/* Activations of weights x and an intercept b, and the objective there: those of dense columns from their sums in `a`, since
+   what rounding adds along a path must not count, others by their change. */
 static void set_point(
     const gram_step_problem *q, const double *x, double b, const double *change, double shift, double *a, point *to
 ) {
     const int64_t n = q->columns.n;
-    if (q->scaled) activations(q, x, a);
     for (int64_t i = 0; i < n; i++) a[i] = q->scaled ? q->offset[i] + b + a[i] : q->a[i] + change[i] + shift;
     NAME(logistic)(a, n, q->sign, q->s, q->r, q->curvature, &to->loss);
     to->value = to->loss + penalty_at(q, x), to->b = b;
@@ -399,7 +403,10 @@ static int step(gram_step_problem *q, scratch *z) {
     if (!correct(q, z)) return HARD;
     set_point(q, z->x, q->b + intercept_step(q, z->x, shift), z->change, shift, z->new_a, &at);
     if (better && at.value > best.value) {
-        if (q->scaled) set_point(q, z->best_x, best.b, NULL, 0.0, z->best_a, &best);
+        if (q->scaled) {
+            activations(q, z->best_x, z->best_a);
+            set_point(q, z->best_x, best.b, NULL, 0.0, z->best_a, &best);
+        }
         if (best.value < at.value) at = best, z->x = z->best_x, z->new_a = z->best_a;
     }
     q->value = at.value, q->loss = at.loss, q->b = at.b;

@@ -51,10 +51,13 @@ EXPORT int NAME(known_products)(known_problem *q) {
     const columns_problem *c = &q->columns;
     int64_t doubtful = 0, outside = 0;
     for (int64_t k = 0; k < q->chosen_count; k++) q->mark[q->chosen[k]] = CHOSEN;
+    for (int64_t j = 0; j < c->count; j++) q->estimate[j] = 0.0;
+    for (int64_t k = 0; k < q->known; k++) {
+        const double share = q->shares[k], *g = q->g + k * c->count;
+        for (int64_t j = 0; j < c->count; j++) q->estimate[j] += share * g[j];
+    }
     for (int64_t j = 0; j < c->count; j++) {
-        double estimate = 0.0;
-        for (int64_t k = 0; k < q->known; k++) estimate += q->shares[k] * q->g[k * c->count + j];
-        q->estimate[j] = estimate;
+        const double estimate = q->estimate[j];
         if (q->mark[j]) continue;
         const double far = fmin(q->euclidean * q->norms[j], q->largest * q->sums[j]);
         const double most = fmin(q->euclidean_all * q->norms[j], q->largest_all * q->sums[j]);

@@ -1,6 +1,7 @@
 /* Dense columns one after another, as they are and in single precision, and a factor of products between some of them. */
 
 #include <math.h>
+#include <string.h>
 
 #include "columns.h"
 #include "packed_columns.h"
@@ -151,6 +152,43 @@ EXPORT int NAME(packed)(team *t, const packed_problem *q, int task) {
     return 0;
 }
 
+typedef struct {
+    const packed_problem *q;
+    const double *x;
+    double *sums; /* n for each unit of columns */
+} both_problem;
+
+static void some_of_both(const void *job, int64_t unit) {
+    const both_problem *p = job;
+    const packed_problem *q = p->q;
+    const int64_t n = q->n, end = least(q->count, (unit + 1) * SOME_COLUMNS);
+    const double *full[TOGETHER];
+    double w[TOGETHER], *a = p->sums + unit * n;
+    int filled = 0;
+    memset(a, 0, (size_t)n * sizeof(double));
+    for (int64_t k = unit * SOME_COLUMNS; k < end; k++) {
+        const double *column = (const double *)q->data + packed_column(q, k);
+        q->result[k] = double_dot(column, q->u, n);
+        if (p->x[k] != 0.0) full[filled] = column, w[filled++] = p->x[k];
+        if (filled == 0 || (filled < TOGETHER && k + 1 < end)) continue;
+        for (int f = filled; f < TOGETHER; f++) full[f] = full[0], w[f] = 0.0;
+        add_double(full, w, n, a);
+        filled = 0;
+    }
+}
+
+int NAME(packed_both)(team *t, const packed_problem *q, const double *x, double *a) {
+    const int64_t units = (q->count + SOME_COLUMNS - 1) / SOME_COLUMNS;
+    double *sums = malloc(((size_t)(units * q->n) + 1) * sizeof(double));
+    if (!sums) return 1;
+    team_run(t, some_of_both, &(both_problem){q, x, sums}, units);
+    memset(a, 0, (size_t)q->n * sizeof(double));
+    for (int64_t unit = 0; unit < units; unit++)
+        for (int64_t i = 0; i < q->n; i++) a[i] += sums[unit * q->n + i];
+    free(sums);
+    return 0;
+}
+
 /* Products of columns under the curvatures h of the rows: `scaled` are columns of `data` less their mean, times the root of h.
    Those before the first are there; the others are written, and their products with all into the rows and columns of G. A
    column of `scaled` has `width` numbers, a multiple of LANES_float, of which those after the first n are zero; TOGETHER - 1 columns after the last may be
@@ -275,6 +313,20 @@ INLINE float plain_dot(const float *x, const float *y, int64_t n) {
     return (float)sum_float((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+/* sum of sign_i x_i x_i, in double precision */
+INLINE double signed_square(const float *x, const float *sign, int64_t n) {
+    vector_double sum[2] = {{0}};
+    int64_t i = 0;
+    for (; i + 2 * LANES_double <= n; i += 2 * LANES_double)
+        for (int k = 0; k < 2; k++) {
+            const vector_double v = load_float_double(x + i + k * LANES_double);
+            sum[k] += v * v * load_float_double(sign + i + k * LANES_double);
+        }
+    double total = sum_double(sum[0] + sum[1]);
+    for (; i < n; i++) total += (double)(x[i] * x[i] * sign[i]);
+    return total;
+}
+
 /* Entries i, ..., i + 3 of four rows from y on: less what those before them account for. */
 INLINE void eliminate(const factor_problem *q, int64_t i, float *y) {
     const float *L = q->L + i * q->apart;
@@ -317,10 +369,8 @@ static void finish_row(factor_problem *q, int64_t j, int64_t known) {
     eliminate_row(q, j, known, j);
     double pivot = row[j];
     const double size = fabs(pivot);
-    for (int64_t i = 0; i < j; i++) {
-        pivot -= (double)(row[i] * row[i] * q->sign[i]);
-        row[i] *= q->sign[i];
-    }
+    pivot -= signed_square(row, q->sign, j);
+    for (int64_t i = 0; i < j; i++) row[i] *= q->sign[i];
     if (!(fabs(pivot) > WEAK * q->least * size)) q->weak++;
     if (!(fabs(pivot) > q->least * size)) pivot = size > 0.0 ? q->least * size : 1.0;
     q->sign[j] = pivot > 0.0 ? 1.0f : -1.0f;
@@ -404,8 +454,7 @@ static void solve_factor(team *t, const factor_problem *q, float *x) {
         if (first) team_run(t, subtract_before, &k, (k.end - first + SOLVED_ROWS - 1) / SOLVED_ROWS);
         for (int64_t i = first; i < k.end; i++) {
             const float *row = q->L + i * q->apart;
-            for (int64_t j = first; j < i; j++) x[i] -= row[j] * x[j];
-            x[i] *= q->inverse[i];
+            x[i] = (x[i] - plain_dot(row + first, x + first, i - first)) * q->inverse[i];
         }
     }
     for (int64_t i = 0; i < q->size; i++) x[i] *= q->sign[i];

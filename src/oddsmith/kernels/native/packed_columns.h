@@ -21,6 +21,9 @@ enum { PACKED_DOTS, PACKED_ACTIVATIONS };
 /* DOTS: the product of u with each column. ACTIVATIONS: the sum of the columns times their weights u, not of halves. */
 int NAME(packed)(team *t, const packed_problem *q, int task);
 
+/* The products of u with columns of doubles, and a, the sum of the columns times weights x, in one reading. */
+int NAME(packed_both)(team *t, const packed_problem *q, const double *x, double *a);
+
 /* A symmetric matrix A = L S L' of products G, S of signs, L in rows that are `apart` numbers from the next: LANES_float more
    than there are columns, all finite. There is room for a quarter more rows than columns, and `unused` ones. A column that
    comes is another row of L. One that goes stays there, and a row is added that holds its weight at zero; if it comes back,
