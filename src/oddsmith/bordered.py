@@ -62,11 +62,22 @@ class SparseBorder:
         B.reshape(-1)[first + self.indices[ends[0] : ends[-1]]] = self.data[ends[0] : ends[-1]]
         return B
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+        return self.data.dtype
+
+    def astype(self, dtype: type[np.floating[Any]]) -> SparseBorder:
+        """Return the block with numbers of a type."""
+        return replace(self, numbers=self.numbers.astype(dtype), data=self.data.astype(dtype))
+
     def absolute_sums(self) -> Array:
         """Return the sum of the absolute values in each column."""
-        cells = self._transposed if self.data.min(initial=0.0) >= 0.0 else abs(self._transposed)
-        sums = np.asarray(cells @ np.ones(len(self.indptr) - 1))
-        sums[self.places] = np.abs(self.numbers).sum(axis=0)
+        sums = np.zeros(self.columns)
+        for start in range(0, len(self.data), CHUNK):
+            part = slice(start, start + CHUNK)
+            sums += np.bincount(self.indices[part], np.abs(self.data[part]), self.columns)
+        sums[self.places] = [np.abs(column).sum() for column in self.numbers.T]
         return sums
 
     def __matmul__(self, r: Array) -> Array:
@@ -101,7 +112,9 @@ class SparseBorder:
                 self.data[part] /= r[self.indices[part]]
         if (e != 1.0).any():
             np.divide(self.numbers, e[:, None], out=self.numbers)
-            np.divide(self.data, np.repeat(e, np.diff(self.indptr)), out=self.data)
+            for start in range(0, len(e), CHUNK // 8):
+                ends = self.indptr[start : start + CHUNK // 8 + 1]
+                self.data[ends[0] : ends[-1]] /= np.repeat(e[start : start + CHUNK // 8], np.diff(ends))
 
     def clear(self, columns: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> None:
         """Set some columns and rows to zero."""
@@ -113,31 +126,44 @@ class SparseBorder:
 
 @dataclass(frozen=True, eq=False)
 class ClassBorder:
-    """The block between L levels and R other weights for each pair of C classes: ``pairs[i][j]`` is L × R.
+    """The block between L levels and R other weights for each pair of ``C`` classes: ``pairs[i, j]`` is L × R.
 
-    >>> B = ClassBorder(((np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])), (np.array([[5.0, 6.0]]), np.zeros((1, 2)))))
+    >>> pairs = {(0, 0): np.array([[1.0, 2.0]]), (0, 1): np.array([[3.0, 4.0]]), (1, 1): np.array([[6.0, 7.0]])}
+    >>> B = ClassBorder({**pairs, (1, 0): pairs[0, 1]}, C=2)
     >>> B[:].tolist(), B.product(np.array([1.0, 0.0, 0.0, 1.0])).tolist()
-    ([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 0.0]]], [[5.0, 5.0]])
-    >>> B.transposed_product(np.array([[1.0, 1.0]])).tolist()
-    [6.0, 8.0, 3.0, 4.0]
+    ([[[1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 6.0, 7.0]]], [[5.0, 10.0]])
+    >>> B.round()
+    >>> B.transposed_product(np.array([[1.0, 1.0]])).tolist(), B.pairs[1, 0] is B.pairs[0, 1]
+    ([4.0, 6.0, 9.0, 11.0], True)
     """
 
-    pairs: tuple[tuple[Array | SparseBorder, ...], ...]
+    pairs: dict[tuple[int, int], Any]
+    C: int
+
+    def round(self) -> None:
+        """Round the blocks to float32 where they are, to save memory; products with them have its digits, too."""
+        left = list(self.pairs)
+        while left:
+            B = self.pairs[left[0]]
+            same = [place for place in left if self.pairs[place] is B]  # of both orders of two classes
+            self.pairs.update(dict.fromkeys(same, B.astype(np.float32)))
+            left = [place for place in left if place not in same]
 
     def __getitem__(self, rows: slice) -> Array:
         """Return some levels, L × C × CR."""
-        return np.stack([np.concatenate([B[rows] for B in row], axis=1) for row in self.pairs], axis=1)
+        each = range(self.C)
+        return np.stack([np.concatenate([self.pairs[i, j][rows] for j in each], axis=1) for i in each], axis=1)
 
     def product(self, y: Array) -> Array:
         """Return ``B y`` (L × C) of weights (CR)."""
-        each = np.split(y, len(self.pairs))
-        return np.stack([np.sum([B @ v for B, v in zip(row, each, strict=True)], axis=0) for row in self.pairs], axis=1)
+        each = list(enumerate(np.split(y.astype(self.pairs[0, 0].dtype), self.C)))
+        return np.stack([np.sum([self.pairs[i, j] @ v for j, v in each], axis=0) for i in range(self.C)], axis=1)
 
     def transposed_product(self, x: Array) -> Array:
         """Return ``Bᵀ x`` (CR) of weights of the levels (L × C)."""
-        columns = zip(*self.pairs, strict=True)
+        each = list(enumerate(x.astype(self.pairs[0, 0].dtype).T))
         return np.concatenate(
-            [np.sum([_transposed(B, v) for B, v in zip(c, x.T, strict=True)], axis=0) for c in columns]
+            [np.sum([_transposed(self.pairs[i, j], v) for i, v in each], axis=0) for j in range(self.C)]
         )
 
 

@@ -163,7 +163,8 @@ class SpdFactor:
     """A Cholesky factor of a symmetric matrix scaled to unit diagonal, without dependent rows.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
-    ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if no row is.
+    ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if no row is: its
+    unit diagonal and what is below, since the rest of a large one is L. What is above the diagonal of L is not zero then.
     """
 
     L: Array
@@ -227,10 +228,10 @@ class SpdFactor:
         if len(self.L) > SMALL and self.scaled is not None:
             bound = 0.7 * self._likely_smallest()
             rest = self.scaled.T.copy(order="F")  # by columns, as LAPACK wants it
-            np.einsum("ii->i", rest)[:] -= bound / self.d**2
+            np.einsum("ii->i", rest)[:] = 1.0 - bound / self.d**2
             # Rounding of a factor is at most n · EPS of the diagonal, entry by entry.
             safe = bound - len(self.L) ** 2 * EPS * float(self.d.max()) ** 2
-            if safe > 0.5 * bound and dpotrf(rest, lower=1, clean=0, overwrite_a=1)[1] == 0:
+            if safe > 0.5 * bound and dpotrf(rest, lower=0, clean=0, overwrite_a=1)[1] == 0:
                 return safe
         if len(self.L) > SMALL:
             return self.eigenvalue_floor
@@ -245,9 +246,9 @@ class SpdFactor:
 
     @cached_property
     def _inverse_root(self) -> Array:
-        """L⁻¹, zero above the diagonal as L is."""
+        """L⁻¹, zero above the diagonal."""
         inverse: Array = dtrtri(self.L, lower=1)[0]
-        return inverse
+        return inverse if len(inverse) <= SMALL else np.tril(inverse)
 
     def _likely_smallest(self) -> float:
         """Return an upper estimate of the smallest eigenvalue, by a few Lanczos steps with A⁻¹."""
@@ -273,7 +274,8 @@ class SpdFactor:
         if not self.kept.any():
             return 1.0
         R = np.tril(self.L) @ np.tril(self.L).T if self.scaled is None else self.scaled
-        norm1 = float(np.abs(R).sum(axis=1).max())
+        size = np.abs(R) if len(R) <= SMALL else np.abs(np.tril(R, -1))
+        norm1 = float(size.sum(axis=1).max() if len(R) <= SMALL else 1.0 + (size.sum(axis=1) + size.sum(axis=0)).max())
         if len(self.L) <= SMALL:
             inverse = self._inverse_root.T @ self._inverse_root
             return norm1 * float(np.abs(inverse).sum(axis=1).max())
@@ -298,6 +300,20 @@ def add_transpose(S: Array) -> None:
         own += own.T.copy()
         after += below.T
         below[:] = after.T
+
+
+def mirror(S: Array) -> None:
+    """Copy what is above the diagonal of a square matrix to below it, some rows at a time to save memory.
+
+    >>> S = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> mirror(S)
+    >>> S.tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
+    """
+    for i in range(0, len(S), SMALL):
+        own = S[i : i + SMALL, i : i + SMALL]
+        own[:] = np.triu(own) + np.triu(own, 1).T
+        S[i + SMALL :, i : i + SMALL] = S[i : i + SMALL, i + SMALL :].T
 
 
 NOISE = 32.0 * EPS
@@ -340,9 +356,14 @@ def factor_spd(
         part = slice(start, start + SMALL)
         np.divide(A[part], d * d[part, None], out=R[part])
     if whole:
-        L, info = dpotrf(R.T, lower=1, clean=1)  # by columns, as LAPACK wants it
+        small = len(d) <= SMALL
+        L, info = dpotrf(R.T, lower=1, clean=small, overwrite_a=not small)  # by columns, as LAPACK wants it
         if info == 0 and (tol == 0.0 or _stands_out(L, tol)):
             return SpdFactor(L, d, kept, R)
+        if not small:  # of which a large one is in the same memory
+            R = np.tril(R, -1)
+            R += R.T
+            np.einsum("ii->i", R)[:] = 1.0
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
     L = np.zeros_like(R)
     rows: list[int] = []

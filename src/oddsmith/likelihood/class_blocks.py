@@ -112,7 +112,6 @@ def _in_solver_coordinates(
         A = np.where(outside[:, :, None, None] & outside, A, 0.0)
         borders = {(i, j): _cleared(border, ~inside[:, i], ~outside[j]) for (i, j), border in borders.items()}
         D = np.where(inside[:, :, None] & inside[:, None, :], D, 0.0)
-    B = ClassBorder(tuple(tuple(borders[i, j] for j in range(C)) for i in range(C)))
     penalty = np.zeros(free.shape) if objective.penalty is None else objective.penalty.diagonal(C)
     q = np.where(free, penalty, 1.0)
     q_outside = np.concatenate([q[:, :start], q[:, start + L :]], axis=1)
@@ -120,7 +119,7 @@ def _in_solver_coordinates(
     flat[np.diag_indices(C * R)] += q_outside.ravel()
     each = np.arange(C)
     D[:, each, each] += q[:, start : start + L].T
-    return LevelPreconditioner(flat.reshape(C, R, C, R), B, D, start=start)
+    return LevelPreconditioner(flat.reshape(C, R, C, R), ClassBorder(borders, C), D, start=start)
 
 
 def _mix(borders: list[Any], classes: list[tuple[int, int]], T: Array) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from oddsmith.bordered import ClassBorder
-from oddsmith.numerics import EPS, Array, add_transpose, factor_spd
+from oddsmith.numerics import EPS, Array, factor_spd, mirror
 
 HELD = 1e-10  # Share of the diagonal that is added, so that directions without curvature stay definite.
 CHUNK = 1 << 14  # Numbers of a Hessian that are worked on at a time, to save memory.
@@ -78,10 +79,10 @@ class LevelPreconditioner:
 
     A level meets no other level of its factor, so its weights in the C classes have a block of their own. ``A``
     (C × R × C × R) is the Hessian of the R weights outside the factor, ``B`` that between a level and these, ``D``
-    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` and ``D`` are overwritten. A small multiple
-    of the diagonal holds singular directions.
+    (L × C × C) the blocks of the L levels, which begin at ``start``. ``A`` and ``D`` are overwritten, ``B`` is rounded
+    where it is. A small multiple of the diagonal holds singular directions.
 
-    >>> A, B, D = np.array([[[[4.0]]]]), ClassBorder(((np.array([[2.0]]),),)), np.array([[[5.0]]])
+    >>> A, B, D = np.array([[[[4.0]]]]), ClassBorder({(0, 0): np.array([[2.0]])}, 1), np.array([[[5.0]]])
     >>> LevelPreconditioner(A, B, D, start=1).solve(np.array([10.0, 12.0])).round(6).tolist()
     [1.625, 1.75]
     """
@@ -96,14 +97,14 @@ class LevelPreconditioner:
             values, vectors = np.linalg.eigh(some)
             np.divide(vectors, np.sqrt(np.maximum(values, EPS))[:, None, :], out=some)
         self.root = D  # its square is the inverse of D
-        self.B = B
         S = A.reshape(C * R, C * R)
         S[np.diag_indices_from(S)] *= 1.0 + HELD
         for i in range(0, L, step):
-            half = (self.root[i : i + step].transpose(0, 2, 1) @ self.B[i : i + step]).reshape(-1, C * R)
-            S -= half.T @ half
-        add_transpose(S)
-        S /= 2.0
+            half = (self.root[i : i + step].transpose(0, 2, 1) @ B[i : i + step]).reshape(-1, C * R)
+            dsyrk(-1.0, half.T, beta=1.0, c=S.T, lower=1, overwrite_c=1)  # S − halfᵀ half above the diagonal, in place
+        mirror(S)
+        B.round()  # only now: S must be exact
+        self.B = B
         self.schur = replace(factor_spd(S, tol=HELD, overwrite=True), scaled=None)  # which only the eigenvalues need
 
     def solve(self, b: Array) -> Array:
