@@ -163,8 +163,8 @@ class SpdFactor:
     """A Cholesky factor of a symmetric matrix scaled to unit diagonal, without dependent rows.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
-    ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if no row is: its
-    unit diagonal and what is below, since the rest of a large one is L. What is above the diagonal of L is not zero then.
+    ``aliased`` and get a zero in every solution, as R does. ``scaled`` is the matrix ``L Lᵀ`` itself, if no row is:
+    its unit diagonal and what is below, since the rest of a large one is L, which is not zero above its diagonal then.
     """
 
     L: Array

@@ -156,16 +156,14 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
 
 
 def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
-    """Return the rows of the Hessian that belong to the intercepts, C × C × P."""
+    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)`` of classes j ≥ k, (0, 0), (1, 0), (1, 1) …: the rows of the intercepts."""
     C, P = at.size
     first, second = np.tril_indices(C)
     total = np.zeros((len(first), P))
     for tile in _tiles(block, at, width=len(first)):
         pairs = [tile.losses.curvature(j, k) for j, k in zip(first.tolist(), second.tolist(), strict=True)]
         total += _gradient(tile.Z, tile.weighted(np.stack(pairs, axis=1)))
-    result = np.empty((C, C, P))
-    result[first, second] = result[second, first] = total
-    return result
+    return total
 
 
 def curvature_root(block: Block, at: CurvatureParams) -> Array:

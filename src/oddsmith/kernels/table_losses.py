@@ -68,15 +68,12 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
 
 def curvature_intercepts(kernels: Kernels, block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_intercepts`."""
-    (C, P), pairs = at.size, _pairs(len(at.b))
+    pairs = _pairs(len(at.b))
     total = np.zeros((len(pairs), Layout.of(block).size + 1))
     for some, losses in _class_losses(kernels, block, at):
         for sums, (j, k) in zip(total, pairs, strict=True):
             some.run(GIVEN, rows=losses.curvature(j, k), g=sums)
-    found = np.empty((C, C, P))
-    for sums, (j, k) in zip(total, pairs, strict=True):
-        found[j, k] = found[k, j] = sums[:-1]
-    return found
+    return total[:, :-1]
 
 
 def class_hessians(

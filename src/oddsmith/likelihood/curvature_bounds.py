@@ -10,16 +10,16 @@ import numpy as np
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.engines.memory import available_cores, parallel_map
-from oddsmith.kernels.curvature import activations
+from oddsmith.kernels.curvature import activations, curvature_intercepts
+from oddsmith.likelihood.table_sums import for_gradients
 from oddsmith.numerics import Array
 from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue, Preconditioner
 from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
-from oddsmith.statistics import InterceptCurvature
 
-CHUNK_ROWS = 1 << 14  # Rows of a table whose activations are held at a time, to save memory.
+CHUNK_ROWS = 1 << 14  # Rows of a table whose activations are held at a time, or numbers, to save memory.
 
 if TYPE_CHECKING:
     from oddsmith.likelihood.implicit_hessian import ImplicitHessian
@@ -37,30 +37,51 @@ def inverse_bound(
     if objective.penalty is None or objective.penalty.Q.ndim == 2 or P == 1:
         return None
     prior = objective.penalty.diagonal(C)[:, 1:].ravel()
-    columns = np.zeros((C, C, P))
-    passes = C if objective.free[:, 0].all() else 0
-    if passes and isinstance(e.hessian, np.ndarray):
-        columns[:], passes = e.hessian[::P].reshape(C, C, P), 0
-    elif passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and objective.whitening is None:
-        columns[0, 0], passes = np.append(preconditioner.rest[0, 0], preconditioner.cross[0]), 0
-    elif passes > 1 and isinstance(objective.source, MemorySource) and objective.whitening is None:
-        columns[:], passes = _intercept_rows(objective, e.w), 0
-    for k in range(passes):
-        unit = np.zeros(objective.size)
-        unit[k * P] = 1.0
-        columns[k] = objective.hessian_product(e.w, unit).reshape(C, P)
-    return InverseBound.eliminating(columns, prior, objective.self_concordance, objective.rounding + e.rounding)
+    return InverseBound.eliminating(
+        _intercept_columns(objective, e, preconditioner),
+        prior,
+        objective.self_concordance,
+        objective.rounding + e.rounding,
+    )
 
 
-def _intercept_rows(objective: FoldObjective, w: Array) -> Array:
-    """Return the rows of the Hessian at ``w`` that belong to the intercepts (C × C × P): one pass."""
-    rows = objective.fold(InterceptCurvature, objective._at(w)).rows / objective.sampling_fraction
-    found: Array = np.einsum("aj,bk,abp->jkp", objective.T, objective.T, rows, optimize=True)
-    if objective._unit is not None:
-        found /= objective._unit
+def _intercept_columns(objective: FoldObjective, e: ObjectiveValue, preconditioner: Preconditioner | None) -> Array:
+    """Return the columns of the Hessian at ``e`` that belong to the intercepts (C × C × P), zero without these."""
+    C, P = objective.shape
+    if not objective.free[:, 0].all():
+        return np.zeros((C, C, P))
+    if isinstance(e.hessian, np.ndarray):
+        return e.hessian[::P].reshape(C, C, P)
+    if C == 1 and isinstance(preconditioner, InterceptPreconditioner) and objective.whitening is None:
+        return np.append(preconditioner.rest[0, 0], preconditioner.cross[0])[None, None]
+    if C > 1 and isinstance(objective.source, MemorySource) and objective.whitening is None:
+        return _summed_columns(objective, e.w)
+    units = (np.eye(1, C * P, k * P)[0] for k in range(C))
+    return np.stack([objective.hessian_product(e.w, unit).reshape(C, P) for unit in units])
+
+
+def _summed_columns(objective: FoldObjective, w: Array) -> Array:
+    """Return these columns, by one pass."""
+    source, at, (C, P) = objective.memory_source, objective._at(w), objective.shape
+    if source.form is not None:
+        source = for_gradients(source, 4.0 * C * (C + 1) * P)
+    threads = objective.threads or available_cores()
+    parts = parallel_map(lambda rows: curvature_intercepts(source.block(*rows), at), source.slices(), threads)
+    total = next(parts)
+    for part in parts:
+        total += part
+    objective.count_pass()
+    (first, second), columns = np.tril_indices(C), np.empty((C, C, P))
+    columns[first, second] = columns[second, first] = total
+    del total
+    for start in range(0, P, CHUNK_ROWS // C**2 + 1):  # some at a time, to save memory
+        some = columns[:, :, start : start + CHUNK_ROWS // C**2 + 1]
+        some[:] = np.einsum("aj,bk,abp->jkp", objective.T, objective.T, some, optimize=True)
+    columns /= objective.sampling_fraction * (1.0 if objective._unit is None else objective._unit)
     if objective.penalty is not None:
-        found[:, :, 0] += np.diag(objective.penalty.diagonal(objective.shape[0])[:, 0])
-    return np.where(objective.free, found, 0.0)
+        columns[:, :, 0] += np.diag(objective.penalty.diagonal(C)[:, 0])
+    columns[:, ~objective.free] = 0.0
+    return columns
 
 
 def eigenvalue_bound(objective: FoldObjective, H: Array | BorderedDiagonal) -> float:

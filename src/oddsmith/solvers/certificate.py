@@ -115,8 +115,8 @@ def certificate_of_gap(
 class InverseBound:
     """An upper bound of ``rᵀ H⁻¹ r``: intercepts are eliminated, and the prior bounds the Schur complement from below.
 
-    ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal lower bound of
-    the rest, ``rho`` the self-concordance constant in the norm of the bound, ``noise`` what the rounding of a
+    ``B`` (C × C) and ``cross`` (C × C × M) are the Hessian's rows of the intercepts, ``prior`` the diagonal lower bound
+    of the rest, ``rho`` the self-concordance constant in the norm of the bound, ``noise`` what the rounding of a
     gradient adds to a decrement.
 
     >>> columns = np.array([[[4.0, 2.0]]])
@@ -138,15 +138,15 @@ class InverseBound:
         C, _, P = columns.shape
         smallest_prior = float(prior.min())
         noise = rounding * float(np.sqrt(C * P / smallest_prior))
-        B, cross = columns[:, :, 0], columns[:, :, 1:].reshape(C, -1)
+        B, cross = columns[:, :, 0], columns[:, :, 1:]
         if not B.any():
             rho = self_concordance / float(np.sqrt(smallest_prior))
             return cls(B=np.eye(C), cross=cross, prior=prior, rho=rho, noise=noise)
         if C == 1:  # LAPACK takes as long as a pass over few rows
-            smallest, shift = float(B[0, 0]), sqrt(float(cross[0] @ cross[0])) / abs(float(B[0, 0]))
+            smallest, shift = float(B[0, 0]), sqrt(float(cross[0, 0] @ cross[0, 0])) / abs(float(B[0, 0]))
         else:
             smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
-            shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
+            shift = sqrt(sum(float(np.linalg.norm(np.linalg.solve(B, cross[:, k]))) ** 2 for k in range(C)))
         square = 2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior if smallest > 0 else np.inf
         return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(square)), noise=noise)
 
@@ -154,7 +154,7 @@ class InverseBound:
         """Return the bound of ``rᵀ H⁻¹ r``."""
         R = r.reshape(len(self.B), -1)
         y = R[:, 0] / self.B[0] if len(R) == 1 else np.linalg.solve(self.B, R[:, 0])
-        rest = R[:, 1:].ravel() - y @ self.cross
+        rest = (R[:, 1:] - np.einsum("j,jkm->km", y, self.cross)).ravel()
         return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
 
     def norm(self, g: Array) -> float:

@@ -21,7 +21,7 @@ class InterceptPreconditioner:
 
     Weights of uncentred columns are coupled to the intercept; eliminating it removes the ``shift`` (C × M) that each of
     them causes. ``rest`` (C × (M + 1)) is the remaining diagonal, with the curvature of the intercepts in its first
-    column; ``cross`` (C × M) is the Hessian's row of each intercept.
+    column.
 
     >>> diagonal, cross = np.array([[4.0, 9.0]]), np.array([[2.0]])
     >>> InterceptPreconditioner.of(diagonal, cross).solve(np.array([6.0, 11.0])).round(12).tolist()
@@ -30,7 +30,11 @@ class InterceptPreconditioner:
 
     rest: Array
     shift: Array
-    cross: Array
+
+    @property
+    def cross(self) -> Array:
+        """The Hessian's row of each intercept (C × M)."""
+        return self.shift * self.rest[:, :1]
 
     @classmethod
     def of(cls, diagonal: Array, cross: Array) -> InterceptPreconditioner:
@@ -39,7 +43,7 @@ class InterceptPreconditioner:
         first, others = diagonal[:, :1], diagonal[:, 1:]
         shift = cross / first
         left = np.maximum(others - first * shift**2, LEAST * others)
-        return cls(np.concatenate([first, left], axis=1), shift, cross)
+        return cls(np.concatenate([first, left], axis=1), shift)
 
     def solve(self, b: Array) -> Array:
         R = b.reshape(self.rest.shape)

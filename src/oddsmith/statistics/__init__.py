@@ -15,7 +15,6 @@ from oddsmith.statistics.curvature import Curvature as Curvature
 from oddsmith.statistics.curvature import CurvatureDiagonal as CurvatureDiagonal
 from oddsmith.statistics.curvature import CurvatureProduct as CurvatureProduct
 from oddsmith.statistics.curvature import Gradients as Gradients
-from oddsmith.statistics.curvature import InterceptCurvature as InterceptCurvature
 from oddsmith.statistics.curvature import Losses as Losses
 from oddsmith.statistics.curvature import LossesParams as LossesParams
 from oddsmith.statistics.moments import Moments as Moments

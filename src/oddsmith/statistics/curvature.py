@@ -125,35 +125,6 @@ class CurvatureDiagonal(Additive):
         return [_example(shape, rng, 1)]
 
 
-@STATISTICS.register("intercept curvature")
-@dataclass(frozen=True)
-class InterceptCurvature(Additive):
-    """``rows_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)``: the rows of the Hessian of `Curvature` that belong to the intercepts.
-
-    C × C × (M + 1), in one reading of the data; `CurvatureProduct` finds one of them at a time.
-
-    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> params = CurvatureParams(W=np.zeros((1, 1)), b=np.zeros(1), center=np.ones(1))
-    >>> InterceptCurvature.of(block, params).rows.tolist()
-    [[[0.5, -0.5]]]
-    """
-
-    rows: Array
-
-    @classmethod
-    def zero(cls, shape: Shape, params: CurvatureParams) -> InterceptCurvature:
-        C, P = params.size
-        return cls(np.zeros((C, C, P)))
-
-    @classmethod
-    def of(cls, block: Block, params: CurvatureParams) -> InterceptCurvature:
-        return cls(kernels.curvature_intercepts(block, params))
-
-    @classmethod
-    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        return [_example(shape, rng, 1)]
-
-
 @dataclass(frozen=True)
 class LossesParams:
     """Weights ``W`` (k × M) and ``b`` (k) of k logistic models of two classes, on columns less ``center``.
