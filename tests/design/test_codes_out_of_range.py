@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -88,3 +89,18 @@ def test_a_storage_refuses_them() -> None:
     for code in (2, -2):
         with pytest.raises(InvalidInputError, match=f"has 2 levels.*found {code}"):
             CodeRows(np.array([0, code], dtype=np.int8), 2)
+
+
+@pytest.mark.parametrize("code", [3, 70, -5])
+def test_those_of_pandas_are_refused_by_name(code: int) -> None:
+    codes = np.random.default_rng(0).integers(0, 3, N).astype(np.int8)
+    codes[1700] = code
+    race = pd.Categorical.from_codes(codes, list(FEW), validate=False)
+    rows = pd.DataFrame({"race": race, "x": np.random.default_rng(1).normal(size=N)})
+    good = LogisticRegression(1.0).fit(rows.assign(race=np.resize(FEW, N)), rows["x"] > 0.0)
+    refused = pytest.raises(InvalidInputError, match=f"Column 'race' has 3 levels.*found {code}")
+    for model in (LogisticRegression(1.0), GaussianClassifier(), NaiveBayes()):
+        with refused:
+            model.fit(rows, rows["x"] > 0.0)
+    with refused:
+        good.predict(rows)

@@ -370,8 +370,8 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array | TextColum
         return column, KINDS[kind]
     if (texts := TextColumn.of(column)) is not None:
         return texts, "category"
+    array = _categorical(column) if column.dtype == nw.Categorical else None
     try:
-        array = _categorical(column) if column.dtype == nw.Categorical else None
         array = arrow_array(column) if array is None else array
     except (InvalidInputError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
         values = column.to_numpy()
@@ -403,6 +403,7 @@ def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
         return None
     values = column.to_native().array
     levels, codes = values.categories, np.asarray(values.codes)
+    check_codes(codes, len(levels), f"Column {column.name!r}")
     if levels.inferred_type != "string" or not codes.flags.c_contiguous:
         return None
     type_ = pa.from_numpy_dtype(codes.dtype)
@@ -437,6 +438,10 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
     """Return a column as one array of Arrow; NaN stands for a missing value, as null does."""
     try:
         array = column.to_arrow()
+    except pa.ArrowIndexError:  # a categorical of pandas
+        values = column.to_native().array
+        check_codes(values.codes, len(values.categories), f"Column {column.name!r}")
+        raise
     except pa.ArrowNotImplementedError as error:
         raise InvalidInputError(
             f"Column {column.name!r} is of type {column.dtype}, which is neither numeric, boolean nor categorical "
