@@ -538,6 +538,16 @@ def test_jeffreys_prior_is_refused_where_it_cannot_be() -> None:
     assert firth.drop_one(X, y).test == "penalised likelihood-ratio"
 
 
+def test_a_likelihood_ratio_test_names_a_few_of_many_columns() -> None:
+    rng = np.random.default_rng(5)
+    D = pd.DataFrame({"x": rng.normal(size=600), "ward": [f"ward {k:02}" for k in rng.integers(0, 30, 600)]})
+    y = rng.integers(0, 2, 600)
+    test = likelihood_ratio_test(LogisticRegression().fit(D[["x"]], y), LogisticRegression().fit(D, y))
+    assert test.df == 29
+    assert test.hypothesis.startswith("no effect of ward[ward 01], ward[ward 02], ")
+    assert test.hypothesis.endswith("ward[ward 08] and 21 more")
+
+
 def test_rows_are_asked_for_only_where_they_are_needed() -> None:
     model = LogisticRegression().fit(*[part.tolist() for part in sampled(11)])
     model.summary()

@@ -22,6 +22,7 @@ from oddsmith.solvers import Newton
 from oddsmith.solvers.base import ObjectiveValue
 
 TESTS = ("likelihood-ratio", "score", "wald")
+MOST_NAMED = 8  # Columns that the text of a hypothesis names.
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,7 +278,8 @@ def likelihood_ratio_test(small: LikelihoodModel, large: LikelihoodModel) -> Chi
             "smaller model first; its columns must be among those of the larger."
         )
     missing = [name for name in b.names if name not in a.names] if a.named and b.named else []
-    text = f"no effect of {', '.join(missing)}" if missing else ""
+    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    text = f"no effect of {', '.join(missing[:MOST_NAMED])}{more}" if missing else ""
     return ChiSquareTest("likelihood ratio", max(statistic, 0.0), df, text)
 
 
