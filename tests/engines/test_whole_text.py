@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyarrow import csv
 from oddsmith import LogisticRegression
 from oddsmith.data_access import collected_rows
 from oddsmith.engines.files import FileParts, dialect, text, whole_text
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native
 
 
@@ -50,7 +52,41 @@ def test_random_files_equal_arrow(seed: int, level: str, tmp_path: Path, monkeyp
                     assert found.counts[name].tolist() == [values.count(level) for level in (None, *levels)]
 
 
+@pytest.mark.parametrize("level", native.available()[1:])
+def test_random_quotes_are_read_as_arrow_reads_them_or_not_at_all(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_text, "BLOCK", 150)
+    rng, path, plain = np.random.default_rng(11), tmp_path / "a.csv", 0
+    types = {"x": pa.int64(), "a": pa.string(), "b": pa.string()}
+    convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+    signs = ['""', '"', "\n", "\r\n", "a", ",", '"x,y"']
+
+    def word(odd: bool) -> str:
+        text = "".join(rng.choice(["a", "b", ",", "é", " "], int(rng.integers(0, 70 if rng.random() < 0.1 else 5))))
+        text = f'"{text}"' if rng.random() < 0.5 else text.replace(",", "")
+        place = int(rng.integers(0, len(text) + 1))
+        return text[:place] + str(rng.choice(signs)) + text[place:] if odd else text
+
+    for _ in range(250):
+        share = float(rng.choice([0.0, 0.01]))
+        numbers = ('"7"', "8", '"NA"') * 20
+        rows = [f"{number},{word(rng.random() < share)},{word(rng.random() < share)}" for number in numbers]
+        path.write_text("\n".join(['"x",a,b', *rows]) + ("\n" if rng.random() < 0.5 else ""), "utf-8", newline="")
+        found = None
+        with native.using(level), suppress(InvalidInputError):  # a row of too many fields, among the first
+            files = FileParts.open(path, types=types, delimiter=",", encoding="utf-8", threads=2)
+            found = files.with_codes(["a", "b"]).read_whole()
+        if found is not None:
+            plain += 1
+            expected = csv.read_csv(path, None, csv.ParseOptions(newlines_in_values=True), convert)
+            assert found.table.to_pydict() == expected.to_pydict()
+    assert 100 < plain < 220
+
+
 VALUES = {
+    "quoted": lambda i: f'"t{i % 50}"',
+    "quoted numbers": lambda i: f'"{i / 7:.3f}"',
     "whole": lambda i: str(i * 37 % 1000 - 100),
     "long": lambda i: str(10**17 + i),
     "decimal": lambda i: f"{i / 7:.3f}",
@@ -129,7 +165,9 @@ def test_many_levels_are_in_order(longest: int) -> None:
 @pytest.mark.parametrize(
     "last",
     [
-        b'1,"a"\n',
+        b'1,"a""b"\n',
+        b'1,"a\nb"\n',
+        b'1,"a',
         b"\n2,b\n",
         b"2\n",
         b"2,b,c\n",

@@ -178,7 +178,7 @@ class CsvReader:
                 self.rooms[j] = LevelRoom(levels)
 
     def read(self, text: bytes | bytearray | memoryview, arrays: CsvArrays) -> int | None:
-        """Write the values of a text without quotes into arrays that have room for them; return the number of rows.
+        """Write the values of a text into arrays that have room for them; return the number of rows.
 
         None if the text is not plain, or has more rows than there is room for.
         """
@@ -234,7 +234,7 @@ def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int])
     ([1, 2], [True, False], [0, 1])
     """
     native = kernels()
-    if native is None or b'"' in text:
+    if native is None:
         return None
     arrays = csv_arrays(kinds, count_lines(text) + 1)
     reader = CsvReader(native, delimiter, kinds)

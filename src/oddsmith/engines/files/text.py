@@ -19,7 +19,7 @@ from oddsmith.engines.files.dialect import SEPARATOR_LINE, UTF8, TextDialect, fi
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
-from oddsmith.engines.files.plain_text import guess_types, read_plain
+from oddsmith.engines.files.plain_text import guess_types, read_plain, split_plain
 from oddsmith.engines.files.schemas import as_codes, check_unique, common_type, conform, refine_type, text_columns
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.engines.text_formats import TextFormat, find_format
@@ -27,6 +27,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.texts import count_lines
 
 HEAD = 1 << 20  # Maximum size of the header in bytes.
+SHORT_HEADER = 1 << 14  # Bytes in which the header is sought first, since quotes in all bytes take a while to find.
 SAMPLE = 1 << 18  # Bytes of rows from which the types of columns are first inferred.
 BLOCK = 1 << 20  # Bytes that Arrow's reader processes at a time, within a core's own cache.
 MARGIN = 1 << 16  # Bytes read beyond the nominal end of a range, to find the end of its last row.
@@ -110,7 +111,8 @@ class TextTable(TableFile):
         if not text:
             raise InvalidInputError(f"{file.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
         delimiter = dialect.delimiter or ","
-        first = Lines.of(text, delimiter).next_row(1, at_end=complete)
+        first = Lines.of(text[:SHORT_HEADER], delimiter).next_row(1)
+        first = Lines.of(text, delimiter).next_row(1, at_end=complete) if first is None else first
         if first is None and not complete:
             raise InvalidInputError(
                 f"{file.name!r} has a first line of over {HEAD} bytes. Is it a table with a header?"
@@ -151,8 +153,10 @@ class TextTable(TableFile):
     def _names(self, header: Text) -> list[str]:
         """Return the names in the header; Arrow reads all but a plain one."""
         plain = header.rstrip(b"\r\n")
-        if plain and plain.isascii() and not any(sign in plain for sign in (b'"', b"\r", b"\n", b"\0")):
-            return plain.decode().split(self.delimiter)
+        if plain and plain.isascii() and not any(sign in plain for sign in (b"\r", b"\n", b"\0")):
+            names = split_plain(plain.decode(), self.delimiter)
+            if names:
+                return names
         try:
             return list(self._parse(header + b"\n", 1, {}, None).column_names)
         except UnicodeDecodeError:

@@ -106,6 +106,7 @@ class _Parsed:
     """The columns of all rows, parsed into one array each, a block at a time by whichever thread is free.
 
     A thread counts the lines of its block before it parses them, so that the next block knows where its rows go.
+    Where the line end between two blocks is within quotes, the block before it is not plain.
     """
 
     def __init__(self, native: Kernels, table: TextTable, kinds: list[int], threads: int) -> None:
@@ -228,7 +229,7 @@ def _sorted_levels(levels: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
         known = pc.unique(levels)
         known = known.take(pc.sort_indices(known))
         return known, np.asarray(pc.index_in(levels, value_set=known), dtype=np.int32)
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)  # equal keys in any order; a stable sort takes seven times as long
     ordered = keys[order]
     new = np.append(True, ordered[1:] != ordered[:-1])
     places = np.empty(len(keys), dtype=np.int32)
@@ -273,7 +274,7 @@ class _File:
     def rows(self, first: int, last: int, buffer: bytearray, *, whole: bool) -> memoryview | None:
         """Return the rows behind the first line end from ``first`` on, to the end of the row at ``last``.
 
-        ``whole`` says that a row begins at ``first``. None if they have quotes, or one has no end.
+        ``whole`` says that a row begins at ``first``. None if one has no end.
         """
         done = 0
         for margin in (MARGIN, LONGEST):
@@ -288,5 +289,5 @@ class _File:
             if first + size == self.size:  # no line end is needed
                 start, end = start if start or whole else size, end or size
             if (start or whole) and end:
-                return None if buffer.find(b'"', start, end) >= 0 else memoryview(buffer)[start:end]
+                return memoryview(buffer)[start:end]
         return None

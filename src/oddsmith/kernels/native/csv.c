@@ -1,7 +1,7 @@
 /* Rows of plain delimited text as columns: whole numbers, decimal numbers, texts by code.
 
-   Plain means: no quotes, fields as many as columns, numbers of digits, a sign, a point and an exponent. Anything else
-   makes the kernel give up, and a reader that knows all of the format takes over. */
+   Plain means: fields as many as columns, quotes only around whole fields on one line, numbers of digits, a sign, a point and an
+   exponent. Anything else makes the kernel give up, and a reader that knows all of the format takes over. */
 
 #include "texts.h"
 
@@ -240,13 +240,8 @@ INLINE int is_any(vector_uint64 bits) {
 #if defined(__AVX512BW__)
 #include <immintrin.h>
 #define STEP 64
-INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
-    return __builtin_popcountll(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at), _mm512_set1_epi8((char)sign)));
-}
-INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
-    const __m512i x = _mm512_loadu_si512(at);
-    *lines = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
-    return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)delimiter)) | *lines;
+INLINE uint64_t find_marks(const uint8_t *at, uint8_t sign) {
+    return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at), _mm512_set1_epi8((char)sign));
 }
 INLINE void put_places(uint64_t found, int64_t first, uint32_t *places) {
     const __m512i steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -259,31 +254,16 @@ INLINE void put_places(uint64_t found, int64_t first, uint32_t *places) {
 #elif defined(__SSE2__)
 #include <immintrin.h>
 #define STEP 16
-INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
+INLINE uint64_t find_marks(const uint8_t *at, uint8_t sign) {
     const __m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8((char)sign));
-    return __builtin_popcount((unsigned)_mm_movemask_epi8(same));
-}
-INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
-    const __m128i x = _mm_loadu_si128((const __m128i *)at);
-    const __m128i a = _mm_cmpeq_epi8(x, _mm_set1_epi8((char)delimiter)), b = _mm_cmpeq_epi8(x, _mm_set1_epi8('\n'));
-    *lines = (uint64_t)(unsigned)_mm_movemask_epi8(_mm_or_si128(b, _mm_cmpeq_epi8(x, _mm_set1_epi8('\r'))));
-    return *lines | (uint64_t)(unsigned)_mm_movemask_epi8(a);
+    return (uint64_t)(unsigned)_mm_movemask_epi8(same);
 }
 #else
 #define STEP 8
-INLINE int64_t count_marks(const uint8_t *at, uint8_t sign) {
-    int64_t count = 0;
-    for (int i = 0; i < STEP; i++) count += at[i] == sign;
-    return count;
-}
-INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
+INLINE uint64_t find_marks(const uint8_t *at, uint8_t sign) {
     uint64_t found = 0;
-    *lines = 0;
-    for (int i = 0; i < STEP; i++) {
-        *lines |= (uint64_t)(at[i] == '\n' || at[i] == '\r') << i;
-        found |= (uint64_t)(at[i] == delimiter) << i;
-    }
-    return found | *lines;
+    for (int i = 0; i < STEP; i++) found |= (uint64_t)(at[i] == sign) << i;
+    return found;
 }
 #endif
 
@@ -299,15 +279,33 @@ INLINE void put_places(uint64_t found, int64_t first, uint32_t *places) {
    bytes, and the ends of their first fields. */
 typedef struct {
     uint32_t ends[WINDOW + AHEAD], lines[WINDOW], row_bytes[WINDOW], row_ends[WINDOW];
-    int64_t count, line_count, rows;
+    int64_t count, line_count, rows, quotes;
 } window_ends;
 
-/* Find the delimiters and line ends among `size` bytes. */
-INLINE void find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, window_ends *w) {
+/* Delimiters and line ends, as bits. */
+INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
+    *lines = find_marks(at, '\n') | find_marks(at, '\r');
+    return *lines | find_marks(at, delimiter);
+}
+
+/* For each bit, whether the bits up to it are an odd number. */
+INLINE uint64_t odd_bits(uint64_t x) {
+    for (int shift = 1; shift < STEP; shift *= 2) x ^= x << shift;
+    return x;
+}
+
+/* Find the delimiters and line ends among `size` bytes, those outside quotes; returns 0 if a line ends within quotes. */
+INLINE int find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, window_ends *w, const int quoted) {
     uint32_t *ends = w->ends, *line_ends = w->lines;
     int64_t count = 0, rows = 0, i = 0;
+    uint64_t inside = 0;
     for (; i + STEP <= size; i += STEP) {
         uint64_t lines, found = marks(text + i, delimiter, &lines);
+        if (quoted) {
+            const uint64_t within = odd_bits(find_marks(text + i, '"')) ^ -inside;
+            if (lines & within) return 0;
+            found &= ~within, inside = within >> (STEP - 1) & 1;
+        }
         for (; lines; lines &= lines - 1)
             line_ends[rows++] = (uint32_t)(count + __builtin_popcountll(found & (lines ^ (lines - 1)) >> 1));
         put_places(found, i, ends + count);
@@ -315,26 +313,42 @@ INLINE void find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, wind
     }
     for (; i < size; i++) {
         const int line = text[i] == '\n' || text[i] == '\r';
+        inside ^= quoted && text[i] == '"';
+        if (inside && line) return 0;
         if (line) line_ends[rows++] = (uint32_t)count;
-        if (line || text[i] == delimiter) ends[count++] = (uint32_t)i;
+        if (!inside && (line || text[i] == delimiter)) ends[count++] = (uint32_t)i;
     }
     w->count = count, w->line_count = rows;
+    return 1;
 }
 
 static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
     int64_t count = 0, i = 0;
-    for (; i + STEP <= size; i += STEP) count += count_marks(text + i, sign);
+    for (; i + STEP <= size; i += STEP) count += __builtin_popcountll(find_marks(text + i, sign));
     for (; i < size; i++) count += text[i] == sign;
     return count;
 }
 
 INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
 
-/* Field j of a row of a window: where it begins and ends. */
+/* Field j of a row of a window: where it begins and ends, without quotes around it. */
 INLINE const uint8_t *field(const uint8_t *text, const window_ends *w, int64_t row, int64_t j, const uint8_t **at) {
     const int64_t k = w->row_ends[row] + j;
-    *at = text + (j ? w->ends[k - 1] + 1 : w->row_bytes[row]);
-    return text + w->ends[k];
+    const uint8_t *first = text + (j ? w->ends[k - 1] + 1 : w->row_bytes[row]), *last = text + w->ends[k];
+    const int64_t quote = w->quotes && first < last && *first == '"';
+    *at = first + quote;
+    return last - quote;
+}
+
+/* Whether all quotes of the rows of a window, which has some, are those around whole fields. */
+static int quotes_are_around(const uint8_t *text, int64_t read, const window_ends *w, int64_t fields) {
+    int64_t around = 0;
+    for (int64_t row = 0; row < w->rows; row++)
+        for (int64_t j = 0; j < fields; j++) {
+            const uint8_t *at, *last = field(text, w, row, j, &at);
+            if (at > text && at <= last && at[-1] == '"' && *last == '"') around += 2;
+        }
+    return around == count_signs(text, read, '"');
 }
 
 /* Read field j of some rows as numbers, one at a time. */
@@ -446,6 +460,7 @@ INLINE int64_t find_rows(csv_problem *p, const uint8_t *text, int64_t size, int 
 /* Read the rows of a window, column by column; return its bytes that were read: none if one does not succeed. */
 INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
     const int64_t read = find_rows(p, text, size, whole, w);
+    if (w->quotes && p->status == DONE && !quotes_are_around(text, read, w, p->count)) p->status = GIVE_UP;
     for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
         p->status = read_column(p->columns + j, j, p->rows, text, size, p, w);
         p->column = j;
@@ -470,8 +485,10 @@ EXPORT int NAME(csv)(csv_problem *p) {
     while (p->next < p->size && p->status == DONE) {
         const int64_t size = least(WINDOW, p->size - p->next), whole = p->next + size == p->size;
         const uint8_t *text = p->text + p->next;
-        find_ends(text, size, (uint8_t)p->delimiter, ends);
-        const int64_t read = read_window(p, text, size, (int)whole, ends);
+        const uint8_t delimiter = (uint8_t)p->delimiter;
+        const int found = (ends->quotes = count_signs(text, size, '"')) ? find_ends(text, size, delimiter, ends, 1)
+                                                                        : find_ends(text, size, delimiter, ends, 0);
+        const int64_t read = found ? read_window(p, text, size, (int)whole, ends) : 0;
         if (!read && p->status == DONE) p->status = GIVE_UP; /* a row longer than a window, or with too few fields */
         p->next += read;
     }
