@@ -377,3 +377,10 @@ def test_columns_that_a_laplace_prior_leaves_free_can_separate(K: int, how: str,
         assert LogisticRegression(kept).fit(X, t, offset=shift).certificate_.converged
     free = LogisticRegression(LaplacePrior(0.1, factors=[1, 1, 0, 1])).fit(X, t, offset=shift)
     assert free.certificate_.converged and free.certificate_.optimum_exists
+
+
+def test_a_table_whose_levels_no_program_can_hold_is_refused_in_a_sentence() -> None:
+    level = np.arange(60_000) % 20_000
+    rows = sparse.csr_array((np.ones(60_000), (np.arange(60_000), level)), shape=(60_000, 20_000))
+    with pytest.raises(InvalidInputError, match="60,000 rows × 20,000 columns does not fit"):
+        detect_separation(rows, np.arange(60_000) % 2)

@@ -19,6 +19,7 @@ from oddsmith.design.class_weight import read_weights
 from oddsmith.design.fitted_basis import level_columns
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows
+from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.protocols import Labels
 from oddsmith.records import Table
@@ -36,6 +37,7 @@ LARGE_PROGRAM, LARGEST_PROGRAM = 5_000, 15_000
 MANY_WEIGHTS = 300  # Weights of three or more classes beyond which, after a fit, classes are tried one by one first
 # (1,000 rows × 60 columns, seven classes: 24 → 0.3 s; × 50 columns, 13 classes: 46 → 0.3 s).
 MANY_COLUMNS = 2500  # Columns beyond which no program is solved after a fit: a factor of theirs alone takes minutes.
+LARGEST_DENSE = 1e9  # Numbers that 0/1 columns of levels may become for a program: 8 GB.
 RAREST = 50  # Classes that are tried one by one.
 POSITIVE = 1e-5  # A margin above this, of directions no longer than 1e5, is more than the program's rounding.
 
@@ -125,6 +127,11 @@ def detect_separation(
     learned = vars(probe)
     names = learned["design_"].get_feature_names_out() if "design_" in learned else learned.get("feature_names_in_")
     check_finite(rows, names)
+    if not isinstance(rows, np.ndarray) and rows.shape[0] * float(rows.shape[1]) > LARGEST_DENSE:
+        raise InvalidInputError(
+            f"A linear program over {rows.shape[0]:,} rows × {rows.shape[1]:,} columns does not fit into memory. Leave "
+            "out columns with many levels, or fit LogisticRegression() to the table: it counts levels of one class."
+        )
     classes, t = read_labels(y, rows.shape[0])
     s = read_weights(sample_weight, rows.shape[0])
     read_offset(offset, rows.shape[0], len(classes))
