@@ -18,16 +18,22 @@ typedef struct {
 } team;
 
 #define TEAM_ENDED (~(uint64_t)0)
-#define TEAM_PAUSES 2000 /* before a thread that waits lets others have its core */
+#define TEAM_PAUSE 32 /* pauses between two looks at the turn */
+#define TEAM_WAITS 64 /* looks before a thread that waits lets others have its core */
 
+/* Pauses take little of a core that another thread may share, calls of the system much (a path over 2,000 x 10,000 on two
+   cores: 187 ms with a pause at a time and calls after 2,000, 180 with 8 and 256, 174 with 32 and 64). */
 INLINE void team_wait(int *waited) {
+    for (int k = 0; k < TEAM_PAUSE; k++)
 #if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+        __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("yield");
+        __asm__ volatile("yield");
+#else
+        __asm__ volatile("");
 #endif
 #if !defined(_WIN32)
-    if (++*waited > TEAM_PAUSES) sched_yield();
+    if (++*waited % TEAM_WAITS == 0) sched_yield();
 #endif
 }
 
