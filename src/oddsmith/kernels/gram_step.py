@@ -11,7 +11,7 @@ import numpy as np
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import typical_gain
 from oddsmith.kernels.native import GramStepProblem, addresses, kernels
-from oddsmith.kernels.packed_columns import Single, SupportFactor, team_address
+from oddsmith.kernels.packed_columns import Single, SupportFactor, Team, team_address
 from oddsmith.numerics import EPS, Array
 
 DRIFTED, HARD = 1, 2  # Outcomes of the kernel.
@@ -46,7 +46,7 @@ class GramStepResult(NamedTuple):
 class GramStep:
     """The columns, their products G under curvatures ``h`` with the diagonal, signs of the classes, weights, penalties.
 
-    ``dense`` is what dense columns have besides.
+    ``dense`` is what dense columns have besides; a ``team`` shares the work.
     """
 
     columns: MatrixColumns
@@ -61,6 +61,7 @@ class GramStep:
     ridge: Array
     intercept: bool
     dense: ScaledColumns | None = None
+    team: Team | None = None
 
     def take(
         self, a: Array, x: Array, b: float, *, drift: float, precision: float, rough: float, settled: bool
@@ -81,16 +82,14 @@ class GramStep:
         fields |= addresses(theta=theta, g=g, r=r, curvature=curvature)
         if self.dense is not None:
             scaled, root, factor = self.dense
-            fields |= addresses(scaled=scaled, root=root) | {
-                "width": scaled.shape[1],
-                "team": team_address(factor.team),
-            }
-            fields |= {"factor": ctypes.addressof(factor.problem(self.G[:m, :m]))}
+            fields |= addresses(scaled=scaled, root=root)
+            fields |= {"width": scaled.shape[1], "factor": ctypes.addressof(factor.problem(self.G[:m, :m]))}
         problem = GramStepProblem(
             columns=self.columns.problem(),
             b=b,
             stride=self.G.strides[0] // self.G.itemsize,
             intercept=self.intercept,
+            team=team_address(self.team),
             settled=settled,
             total=float(self.h.sum()),
             drift=drift,

@@ -31,7 +31,8 @@ SUPPORT_RESIDUAL, SUPPORT_STEPS = 1e-5, 60  # How exactly the support is solved 
 SOLVED = 1e-4  # The share of what was missed that is surely less than is missed after a solve.
 REFINEMENTS = 3  # Times that residuals are corrected in a step.
 STRIPES = 16  # Parts of all columns, for threads.
-LEAST_ROOM, AHEAD = 2048, 1.25  # Columns for whose products there is room at first, and room against columns later.
+LEAST_ROOM, AHEAD = 2880, 1.25
+"""Columns for whose products there is room at first, 32 MiB, and room against columns later: a copy takes long."""
 
 
 @dataclass(kw_only=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.native import ColumnsProblem, Kernels, KnownProblem, address, addresses, kernels
-from oddsmith.kernels.packed_columns import STORED, team_address
+from oddsmith.kernels.packed_columns import STORED, Team, team_address
 from oddsmith.likelihood.gram_model import LowPrecisionColumns
 from oddsmith.numerics import EPS, Array
 
@@ -40,6 +40,7 @@ class KnownProducts:
     rounding: float
     theta: Array
     g: Array
+    team: Team | None = None
 
     @classmethod
     def of(
@@ -129,7 +130,7 @@ class KnownProducts:
             rows, low = self.columns.rows, u.astype(np.float32)
             columns = ColumnsProblem(n=rows.shape[1], count=len(rows))
             fields |= addresses(low=rows, low_v=low, units=self.columns.units)
-            fields |= {"stored": STORED.index(rows.dtype), "team": team_address(self.columns.team)}
+            fields |= {"stored": STORED.index(rows.dtype)}
         problem = KnownProblem(
             columns=columns,
             known=len(share),
@@ -139,6 +140,7 @@ class KnownProducts:
             euclidean_all=whole[0],
             largest_all=whole[1],
             most_read=MOST_READ,
+            team=team_address(self.team),
             **fields,
         )
         native("known_products", ctypes.byref(problem))

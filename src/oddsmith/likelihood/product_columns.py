@@ -12,10 +12,18 @@ from scipy import sparse
 
 from oddsmith.kernels.columns import ColumnModel, MatrixColumns
 from oddsmith.kernels.native import ColumnsProblem, ProductsProblem, address, addresses, kernels
-from oddsmith.kernels.packed_columns import MORE_ROWS, Packed, Places, Single, Team, form_products, padded
+from oddsmith.kernels.packed_columns import (
+    MORE_ROWS,
+    Packed,
+    Places,
+    Single,
+    Team,
+    form_products,
+    padded,
+    team_address,
+)
 from oddsmith.numerics import Array
 
-COPIED_AT_ONCE = 64  # Columns of products that are copied at a time.
 ENTER, MULTIPLY = range(2)  # Tasks of the kernel.
 ROOM = 2**23  # Numbers in columns for which there is room at first.
 
@@ -147,6 +155,8 @@ class SparseProductColumns:
     indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     indices: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     data: Array = field(default_factory=lambda: np.zeros(0))
+    mean: Array = field(default_factory=lambda: np.zeros(0))
+    team: Team | None = None
 
     def __post_init__(self) -> None:
         self.lengths = np.zeros(self.X.n, dtype=np.int32)
@@ -181,26 +191,23 @@ class SparseProductColumns:
     def _problem(self, first: int, **more: Any) -> ProductsProblem:
         own = addresses(data=self.data, indices=self.indices, indptr=self.indptr)
         own |= addresses(starts=self.starts, lengths=self.lengths, entries=self.entries)
-        return ProductsProblem(count=len(self.indptr) - 1, first=first, **own, **more)
+        count = len(self.indptr) - 1
+        return ProductsProblem(count=count, first=first, team=team_address(self.team), **own, **more)
 
     def form(self, G: Single, h: Array, first: int, *, centred: bool) -> Array:
-        """Write the products of the columns from the ``first`` on with all into G; return all their means."""
-        dots = self.columns.dots(h)
-        mean = dots / h.sum() if centred else np.zeros_like(dots)
-        m, native = len(self.indptr) - 1, kernels()
+        """Write the products of the columns from the ``first`` on with all into G; return their means."""
+        m, native, total = len(self.indptr) - 1, kernels(), float(h.sum())
+        new = self.columns.some_dots(h, np.arange(first, m)) / total if centred else np.zeros(m - first)
+        mean = self.mean = np.concatenate([self.mean[:first], new])
         if native is None:
             X = sparse.csc_array(self.columns.matrix())
             some = X[:, first:].multiply(h[:, None]).T @ X
-            G[first:m, :m] = some.toarray() - h.sum() * np.outer(mean[first:], mean)
+            G[first:m, :m] = some.toarray() - total * np.outer(new, mean)
+            G[:first, first:m] = G[first:m, :first].T
         else:
-            how = {"stride": G.strides[0] // G.itemsize, "total": float(h.sum()), **addresses(h=h, mean=mean, G=G)}
+            how = {"stride": G.strides[0] // G.itemsize, "total": total, **addresses(h=h, mean=mean, G=G)}
             native("products", ctypes.byref(self._problem(first, **how)), MULTIPLY)
-        for start in range(first, m, COPIED_AT_ONCE):
-            stop = min(start + COPIED_AT_ONCE, m)
-            G[:start, start:stop] = G[start:stop, :start].T
-            own = G[start:stop, start:stop]
-            own[...] = np.tril(own) + np.tril(own, -1).T
-        return mean[first:]
+        return new
 
     def centred_dots(self, u: Array, mean: Array) -> Array:
         """Return the products of ``u`` with the columns less their ``mean``."""

@@ -131,7 +131,8 @@ def _path(
 def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smallest: float, tol: float) -> SparsePath:
     """Solve many columns in memory: nothing of the size of all weights is kept but those that are not zero.
 
-    Dense columns of two classes are solved on all threads at each scale, others in stretches of the path.
+    Columns of two classes whose products may be formed are solved on all threads at each scale, others in stretches of
+    the path.
     """
     if stated.last is not e:
         stated.start_columns(e.w)
@@ -139,7 +140,7 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     descent = stated.column_descent()
     descent.frugal = stated.problem.K > 2  # a correction takes as long as a step
     descent.tight = descent.tight and (stated.accurate or descent.frugal)
-    if descent.threaded:
+    if isinstance(descent, TwoClassDescent) and descent.teamed:
         points = _with_team(stated, scales, before, tol)
     else:
         points = _by_stretches(stated, scales, before, tol)

@@ -66,6 +66,11 @@ class TwoClassDescent(ColumnDescent):
         return isinstance(self.X, np.ndarray)
 
     @property
+    def teamed(self) -> bool:
+        """Whether all threads work on each scale of a path: most steps are by the products of columns."""
+        return isinstance(self.X, np.ndarray) or (self.plain and self.X.nnz <= MOST_ENTERED)
+
+    @property
     def extrapolates(self) -> bool:
         return self.threaded or (len(self.passed) > 1 and not self.rough)
 
@@ -204,13 +209,14 @@ class TwoClassDescent(ColumnDescent):
             return DenseProductColumns(X=self.X, team=self.team)
         if self.starts is None:
             self.starts = row_starts(self.all_columns)
-        return SparseProductColumns(X=self.all_columns, starts=self.starts)
+        return SparseProductColumns(X=self.all_columns, starts=self.starts, team=self.team)
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         assert self.columns is not None
         self.looks += 1
         if not isinstance(self.X, np.ndarray) and self.plain:
             self.known = self.known or KnownProducts.of(self.all_columns, len(self.s))
+            self.known.team = self.team
             at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
             at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
             return
@@ -221,7 +227,7 @@ class TwoClassDescent(ColumnDescent):
         assert isinstance(self.X, np.ndarray)
         if self.low is None or self.known is None:
             self.low = LowPrecisionColumns.of(self.X, threads=self.threads or available_cores(), team=self.team)
-            self.known = KnownProducts.of(self.low, len(self.s), self.seen)
+            self.known = replace(KnownProducts.of(self.low, len(self.s), self.seen), team=self.team)
         at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
         doubtful = ~(at.sizes + self.low.error(at.theta) <= penalty)
         doubtful[self.chosen] = False
@@ -252,6 +258,7 @@ class TwoClassDescent(ColumnDescent):
                 ridge=self.ridge[self.chosen],
                 intercept=self.intercept,
                 dense=dense,
+                team=self.team,
             ).take(
                 at.a,
                 at.weights_of(self.chosen),

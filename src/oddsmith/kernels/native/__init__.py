@@ -156,7 +156,9 @@ class ClassesProblem(ctypes.Structure):
 class ProductsProblem(ctypes.Structure):
     """``products_problem`` of columns.c."""
 
-    _fields_ = _fields("count first stride .total *data *indices *indptr *starts *lengths *entries *h *mean *G *all")
+    _fields_ = _fields(
+        "count first stride .total *data *indices *indptr *starts *lengths *entries *h *mean *G *all *team"
+    )
 
 
 class GramStepProblem(ctypes.Structure):
@@ -179,7 +181,7 @@ class KnownProblem(ctypes.Structure):
         ("columns", ColumnsProblem),
         *_fields(
             "known chosen_count everything *shares *g *norms *sums *limit *chosen *products .euclidean .largest "
-            ".euclidean_all .largest_all .most_read *mark *estimate *low *units *low_v stored *team"
+            ".euclidean_all .largest_all .most_read *mark *estimate *low *units *low_v stored *team *doubtful"
         ),
     )
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "columns.h"
+#include "team.h"
 
 /* sums of h x and h x x over a column */
 static void column_moments(const columns_problem *q, int64_t j, double *first, double *second) {
@@ -314,25 +315,20 @@ typedef struct {
     const double *h, *mean;
     float *G;
     const columns_problem *all; /* the matrix that the columns `which` are taken from */
+    team *team;
 } products_problem;
 
 enum { ENTER, MULTIPLY };
 #define AHEAD 8
+#define SOME_PRODUCTS 8 /* rows of G that are a unit of work, */
+#define SOME_COPIED 64  /* and rows or columns that are copied together */
 
-/* ENTER: the columns from the first on are copied, and become entries of the rows. MULTIPLY: the products. */
-EXPORT int NAME(products)(const products_problem *q, int task) {
-    double *sums = task == MULTIPLY ? malloc((size_t)(q->count + 1) * sizeof(double)) : NULL;
-    if (task == MULTIPLY && !sums) return 1;
-    for (int64_t j = q->first; j < q->count; j++) {
-        if (task == ENTER) {
-            const int64_t from = q->all->indptr[q->all->which[j - q->first]] - q->indptr[j];
-            for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
-                const int64_t i = q->indices[t] = q->all->indices[from + t];
-                q->data[t] = q->all->data[from + t];
-                q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->data[t]};
-            }
-            continue;
-        }
+/* Some rows of the lower half of G from the first on. */
+static void form_some(const void *job, int64_t unit) {
+    const products_problem *q = job;
+    const int64_t last = least(q->count, q->first + (unit + 1) * SOME_PRODUCTS);
+    double sums[last];
+    for (int64_t j = q->first + unit * SOME_PRODUCTS; j < last; j++) {
         for (int64_t k = 0; k <= j; k++) sums[k] = 0.0;
         for (int64_t t = q->indptr[j], end = q->indptr[j + 1]; t < end; t++) {
             const int64_t i = q->indices[t];
@@ -349,7 +345,32 @@ EXPORT int NAME(products)(const products_problem *q, int task) {
         float *row = q->G + j * q->stride;
         for (int64_t k = 0; k <= j; k++) row[k] = (float)(sums[k] - shift * q->mean[k]);
     }
-    free(sums);
+}
+
+/* The upper half of some rows of G, where the lower one is new. */
+static void copy_some(const void *job, int64_t unit) {
+    const products_problem *q = job;
+    for (int64_t from = q->first; from < q->count; from += SOME_COPIED)
+        for (int64_t k = unit * SOME_COPIED; k < least(q->count, (unit + 1) * SOME_COPIED); k++)
+            for (int64_t j = most(from, k + 1); j < least(q->count, from + SOME_COPIED); j++)
+                q->G[k * q->stride + j] = q->G[j * q->stride + k];
+}
+
+/* ENTER: the columns from the first on are copied, and become entries of the rows. MULTIPLY: the products. */
+EXPORT int NAME(products)(const products_problem *q, int task) {
+    if (task == MULTIPLY) {
+        team_run(q->team, form_some, q, (q->count - q->first + SOME_PRODUCTS - 1) / SOME_PRODUCTS);
+        team_run(q->team, copy_some, q, (q->count + SOME_COPIED - 1) / SOME_COPIED);
+        return 0;
+    }
+    for (int64_t j = q->first; j < q->count; j++) {
+        const int64_t from = q->all->indptr[q->all->which[j - q->first]] - q->indptr[j];
+        for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
+            const int64_t i = q->indices[t] = q->all->indices[from + t];
+            q->data[t] = q->all->data[from + t];
+            q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->data[t]};
+        }
+    }
     return 0;
 }
 

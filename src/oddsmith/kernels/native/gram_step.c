@@ -29,13 +29,15 @@ typedef struct {
 
 /* Scratch arrays: of a number for each row, and of one for each column. */
 typedef struct {
-    double *change, *new_a, *best_a, *h;
+    double *change, *new_a, *best_a, *h, *parts; /* parts: PARTS of them */
     float *low_rows;
-    double *x, *best_x, *slope, *penalty, *rest, *missed, *moved, *work; /* work: 4 numbers for each column */
+    double *x, *best_x, *slope, *penalty, *rest, *missed, *moved, *work; /* work: 5 numbers for each column */
     int8_t *bound;
 } scratch;
 
 enum { DONE, DRIFTED, HARD };
+enum { PARTS = 4, SOME_COLUMNS = 16 }; /* in which sums are made, and columns whose products are: for a team */
+enum { MANY_COLUMNS = 256, MANY_ENTRIES = 1 << 16 }; /* from which sums are made in parts */
 enum { SWEEPS = 60, REFINEMENTS = 3, SUPPORT_STEPS = 20 };
 enum { ROUNDS = 8, MORE_SWEEPS = 30 }; /* of solves for a support, and of descent after those that do not gain */
 static const double SUPPORT_RESIDUAL = 1e-5, FLAT = 1e-12;
@@ -55,24 +57,55 @@ static double total_of(const double *a, int64_t n) {
 
 #define DENSE(X) .n = (X)->n, .apart = (X)->n, .count = (X)->count, .data = (X)->data, .which = (X)->which
 
+typedef struct {
+    const gram_step_problem *q;
+    const double *u;
+    double *result;
+} columns_job;
+
+static void some_dots(const void *job, int64_t unit) {
+    const columns_job *k = job;
+    const columns_problem *X = &k->q->columns;
+    for (int64_t j = unit * SOME_COLUMNS; j < least(X->count, (unit + 1) * SOME_COLUMNS); j++)
+        k->result[j] = column_dot(X, j, k->u);
+}
+
 /* g = X' u */
 static void dots(const gram_step_problem *q, const double *u, double *g) {
     const columns_problem *X = &q->columns;
-    if (!X->indices) NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = u, .result = g}, PACKED_DOTS);
-    else
-        for (int64_t j = 0; j < X->count; j++) g[j] = column_dot(X, j, u);
+    const columns_job job = {q, u, g};
+    if (X->indices) team_run(q->team, some_dots, &job, (X->count + SOME_COLUMNS - 1) / SOME_COLUMNS);
+    else NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = u, .result = g}, PACKED_DOTS);
+}
+
+/* The sum of the columns whose entries begin in part `unit` of all entries. */
+static void some_activations(const void *job, int64_t unit) {
+    const columns_job *k = job;
+    const columns_problem *X = &k->q->columns;
+    const int64_t *first = X->indptr, entries = first[X->count];
+    double *out = k->result + unit * X->n;
+    memset(out, 0, (size_t)X->n * sizeof(double));
+    for (int64_t j = 0; j < X->count; j++)
+        if (k->u[j] != 0.0 && first[j] * PARTS / (entries + 1) == unit) column_add(X, j, k->u[j], NULL, out);
 }
 
 /* out = X d */
-static void activations(const gram_step_problem *q, const double *d, double *out) {
+static void activations(const gram_step_problem *q, const scratch *z, const double *d, double *out) {
     const columns_problem *X = &q->columns;
     if (!X->indices) {
         NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = d, .result = out}, PACKED_ACTIVATIONS);
         return;
     }
-    memset(out, 0, (size_t)X->n * sizeof(double));
-    for (int64_t j = 0; j < X->count; j++)
-        if (d[j] != 0.0) column_add(X, j, d[j], NULL, out);
+    if (X->indptr[X->count] < MANY_ENTRIES) {
+        memset(out, 0, (size_t)X->n * sizeof(double));
+        for (int64_t j = 0; j < X->count; j++)
+            if (d[j] != 0.0) column_add(X, j, d[j], NULL, out);
+        return;
+    }
+    const columns_job job = {q, d, z->parts};
+    team_run(q->team, some_activations, &job, PARTS);
+    const double *part = z->parts;
+    for (int64_t i = 0, n = X->n; i < n; i++) out[i] = (part[i] + part[i + n]) + (part[i + 2 * n] + part[i + 3 * n]);
 }
 
 /* The same of columns less their mean, nearly. */
@@ -91,7 +124,7 @@ static void centred_dots(const gram_step_problem *q, const scratch *z, const dou
     for (int64_t j = 0; j < m; j++) g[j] -= q->mean[j] * sum;
 }
 
-static void centred_activations(const gram_step_problem *q, const double *d, double *out) {
+static void centred_activations(const gram_step_problem *q, const scratch *z, const double *d, double *out) {
     const int64_t n = q->columns.n, m = q->columns.count;
     if (q->scaled) {
         const packed_problem low = {
@@ -102,7 +135,7 @@ static void centred_activations(const gram_step_problem *q, const double *d, dou
         return;
     }
     const double mean = double_dot(q->mean, d, m);
-    activations(q, d, out);
+    activations(q, z, d, out);
     for (int64_t i = 0; i < n; i++) out[i] -= mean;
 }
 
@@ -112,9 +145,24 @@ static double penalty_at(const gram_step_problem *q, const double *x) {
     return total;
 }
 
-/* product = G d over all columns; G is symmetric, and only its lower half is read. */
-static void multiply(const gram_step_problem *q, const float *d, float *product) {
-    for (int64_t j = 0; j < q->columns.count; j++) {
+typedef struct {
+    const gram_step_problem *q;
+    const float *d;
+    float *product; /* of each part */
+    int64_t parts;
+} multiply_job;
+
+/* The rows of G in part `unit` of its lower half, and their share of the columns. */
+static void multiply_some(const void *job, int64_t unit) {
+    const multiply_job *t = job;
+    const gram_step_problem *q = t->q;
+    const int64_t m = q->columns.count;
+    const double parts = (double)t->parts;
+    const int64_t from = (int64_t)((double)m * sqrt((double)unit / parts)), to = (int64_t)((double)m * sqrt((double)(unit + 1) / parts));
+    const float *d = t->d;
+    float *product = t->product + unit * m;
+    memset(product, 0, (size_t)m * sizeof(float));
+    for (int64_t j = from; j < to; j++) {
         const float *row = q->G + j * q->stride, own = d[j];
         vector_float sum[2] = {{0}};
         int64_t k = 0;
@@ -129,8 +177,17 @@ static void multiply(const gram_step_problem *q, const float *d, float *product)
             total += row[k] * d[k];
             product[k] += own * row[k];
         }
-        product[j] = total;
+        product[j] += total;
     }
+}
+
+/* product = G d over all columns; G is symmetric, and only its lower half is read. There is room for PARTS products. */
+static void multiply(const gram_step_problem *q, const float *d, float *product) {
+    const int64_t m = q->columns.count;
+    const multiply_job job = {q, d, product, m < MANY_COLUMNS ? 1 : PARTS};
+    team_run(q->team, multiply_some, &job, job.parts);
+    for (int64_t part = 1; part < job.parts; part++)
+        for (int64_t j = 0; j < m; j++) product[j] += product[part * m + j];
 }
 
 /* Solve for the columns that are `bound`, all others zero: by the factor, or by conjugate gradients. Returns 0 where they are
@@ -309,7 +366,7 @@ static int correct(const gram_step_problem *q, const scratch *z) {
             if (z->bound[j] && far > most * q->penalty[j]) most = far / q->penalty[j];
         }
         if (most <= q->precision || round == REFINEMENTS) {
-            if (q->scaled && !round) activations(q, z->x, z->new_a);
+            if (q->scaled && !round) activations(q, z, z->x, z->new_a);
             return 1;
         }
         const double residual = 0.2 * q->precision / most > SUPPORT_RESIDUAL ? 0.2 * q->precision / most : SUPPORT_RESIDUAL;
@@ -322,10 +379,10 @@ static int correct(const gram_step_problem *q, const scratch *z) {
             z->x[j] = new;
         }
         double *moved = q->r;
-        centred_activations(q, z->rest, moved);
+        centred_activations(q, z, z->rest, moved);
         for (int64_t i = 0; i < n; i++) q->theta[i] -= z->h[i] * moved[i];
         if (q->scaled) continue;
-        if (!kept) centred_activations(q, z->missed, moved);
+        if (!kept) centred_activations(q, z, z->missed, moved);
         for (int64_t i = 0; i < n; i++) z->change[i] -= moved[i];
     }
 }
@@ -386,7 +443,7 @@ static int step(gram_step_problem *q, scratch *z) {
         for (int64_t j = 0; j < m; j++) z->slope[j] += q->ridge[j] * z->x[j];
         if (!minimise(q, z)) return HARD;
         for (int64_t j = 0; j < m; j++) z->rest[j] = z->x[j] - q->x[j];
-        centred_activations(q, z->rest, z->change);
+        centred_activations(q, z, z->rest, z->change);
         for (int64_t i = 0; i < n; i++) {
             q->theta[i] = q->r[i] + z->h[i] * (z->change[i] + shift);
             z->best_a[i] = q->a[i] + z->change[i] + shift;
@@ -404,7 +461,7 @@ static int step(gram_step_problem *q, scratch *z) {
     set_point(q, z->x, q->b + intercept_step(q, z->x, shift), z->change, shift, z->new_a, &at);
     if (better && at.value > best.value) {
         if (q->scaled) {
-            activations(q, z->best_x, z->best_a);
+            activations(q, z, z->best_x, z->best_a);
             set_point(q, z->best_x, best.b, NULL, 0.0, z->best_a, &best);
         }
         if (best.value < at.value) at = best, z->x = z->best_x, z->new_a = z->best_a;
@@ -421,15 +478,15 @@ static int step(gram_step_problem *q, scratch *z) {
    more than this; nothing has changed. */
 EXPORT int NAME(gram_step)(gram_step_problem *q) {
     const size_t m = (size_t)q->columns.count, n = (size_t)q->columns.n;
-    double *room = malloc((5 * n + 11 * m + 1) * sizeof(double));
+    double *room = malloc(((5 + PARTS) * n + 12 * m + 1) * sizeof(double));
     int8_t *bound = malloc(m + 1);
     if (!room || !bound) {
         free(room), free(bound);
         return 1;
     }
-    double *columns = room + 5 * n, b = q->b;
+    double *columns = room + (5 + PARTS) * n, b = q->b;
     scratch z = {
-        .change = room, .new_a = room + n, .best_a = room + 2 * n, .h = room + 3 * n, .low_rows = (float *)(room + 4 * n),
+        .change = room, .new_a = room + n, .best_a = room + 2 * n, .h = room + 3 * n, .low_rows = (float *)(room + 4 * n), .parts = room + 5 * n,
         .x = columns, .best_x = columns + m, .slope = columns + 2 * m, .penalty = columns + 3 * m, .rest = columns + 4 * m,
         .missed = columns + 5 * m, .moved = columns + 6 * m, .work = columns + 7 * m, .bound = bound,
     };

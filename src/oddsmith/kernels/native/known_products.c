@@ -22,6 +22,7 @@ typedef struct {
     const float *low_v;
     int64_t stored;
     team *team;
+    int64_t *doubtful; /* entries of the columns that are read, and of all that are not chosen */
 } known_problem;
 
 enum { READ = 1, CHOSEN = 2 };
@@ -46,17 +47,20 @@ static int read_low(const known_problem *q) {
     return failed;
 }
 
-/* `everything` becomes 1 where all columns are read. */
-EXPORT int NAME(known_products)(known_problem *q) {
+enum { SOME_COLUMNS = 1024 }; /* a unit of work */
+
+/* Estimate some products, and mark the columns that must be read. */
+static void estimate_some(const void *job, int64_t unit) {
+    const known_problem *q = job;
     const columns_problem *c = &q->columns;
     int64_t doubtful = 0, outside = 0;
-    for (int64_t k = 0; k < q->chosen_count; k++) q->mark[q->chosen[k]] = CHOSEN;
-    for (int64_t j = 0; j < c->count; j++) q->estimate[j] = 0.0;
+    const int64_t first = unit * SOME_COLUMNS, end = least(c->count, first + SOME_COLUMNS);
+    for (int64_t j = first; j < end; j++) q->estimate[j] = 0.0;
     for (int64_t k = 0; k < q->known; k++) {
         const double share = q->shares[k], *g = q->g + k * c->count;
-        for (int64_t j = 0; j < c->count; j++) q->estimate[j] += share * g[j];
+        for (int64_t j = first; j < end; j++) q->estimate[j] += share * g[j];
     }
-    for (int64_t j = 0; j < c->count; j++) {
+    for (int64_t j = first; j < end; j++) {
         const double estimate = q->estimate[j];
         if (q->mark[j]) continue;
         const double far = fmin(q->euclidean * q->norms[j], q->largest * q->sums[j]);
@@ -70,13 +74,32 @@ EXPORT int NAME(known_products)(known_problem *q) {
         q->mark[j] = READ;
         doubtful += LENGTH(c, j);
     }
-    q->everything = !q->known || (double)doubtful > q->most_read * (double)outside;
+    __atomic_add_fetch(q->doubtful, doubtful, __ATOMIC_RELAXED);
+    __atomic_add_fetch(q->doubtful + 1, outside, __ATOMIC_RELAXED);
+}
+
+/* Read some columns, those that are marked. */
+static void read_some(const void *job, int64_t unit) {
+    const known_problem *q = job;
+    const columns_problem *c = &q->columns;
+    for (int64_t j = unit * SOME_COLUMNS; j < least(c->count, (unit + 1) * SOME_COLUMNS); j++)
+        if (q->mark[j] == READ) q->estimate[j] = column_dot(c, j, c->v);
+}
+
+/* `everything` becomes 1 where all columns are read. */
+EXPORT int NAME(known_products)(known_problem *q) {
+    const columns_problem *c = &q->columns;
+    const int64_t units = (c->count + SOME_COLUMNS - 1) / SOME_COLUMNS;
+    int64_t doubtful[2] = {0, 0};
+    q->doubtful = doubtful;
+    for (int64_t k = 0; k < q->chosen_count; k++) q->mark[q->chosen[k]] = CHOSEN;
+    team_run(q->team, estimate_some, q, units);
+    q->everything = !q->known || (double)doubtful[0] > q->most_read * (double)doubtful[1];
     for (int64_t k = 0; k < q->chosen_count; k++) q->estimate[q->chosen[k]] = q->products[k];
     if (q->everything)
         for (int64_t j = 0; j < c->count; j++) q->mark[j] = q->mark[j] ? q->mark[j] : READ;
     if (q->low) return read_low(q);
-    for (int64_t j = 0; j < c->count; j++)
-        if (q->mark[j] == READ) q->estimate[j] = column_dot(c, j, c->v);
+    team_run(q->team, read_some, q, units);
     return 0;
 }
 
