@@ -126,19 +126,29 @@ def test_nothing_that_belongs_to_a_fit_takes_much(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prior", "classes", "most"),
-    [(1.0, 2, 0.5), (None, 2, 0.55), (GaussianPrior("evidence"), 2, 1.0), (1.0, 3, 1.25)],
+    ("prior", "classes", "formula", "most"),
+    [
+        (1.0, 2, None, 0.5),
+        (None, 2, None, 0.55),
+        (GaussianPrior("evidence"), 2, None, 0.65),
+        (1.0, 3, None, 1.09),
+        (1.0, 6, None, 4.15),
+        (1.0, 2, "x0 + x1 + x2 + x3 + f1 + f2 + f3 + f2:x0", 1.05),
+    ],
     ids=str,
 )
-def test_many_levels_take_a_bounded_share(prior: Any, classes: int, most: float) -> None:
-    """Their sums do not grow with the rows. Copies of them took 0.64, 0.62, 5.7 (rows by all columns) and 1.4."""
+def test_many_levels_take_a_bounded_share(prior: Any, classes: int, formula: str | None, most: float) -> None:
+    """Their sums do not grow with the rows.
+
+    Copies of them took 0.64, 0.62, 5.7 (rows by all columns), 1.4, 4.3 and 1.16.
+    """
     frame, rng = table(), np.random.default_rng(3)
     codes = rng.integers(0, 4_000, N).astype(np.int16)
     frame["f3"] = pandas.Categorical.from_codes(codes, [f"level {k:04}" for k in range(4_000)])
     y = labels(frame, classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of many levels
-        assert share(frame, y, 37, prior=prior) <= most
+        assert share(frame, y, 37, None if formula is None else Design(formula), prior) <= most
 
 
 def test_labels_are_read_where_they_are_and_never_written_to() -> None:

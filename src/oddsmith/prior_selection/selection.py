@@ -20,7 +20,6 @@ from oddsmith.prior_selection.prior_family import NEAR, PriorFamily, group_label
 from oddsmith.prior_selection.quadratic_model import QuadraticModel, Selection, lowest
 from oddsmith.priors import SCALE_CRITERIA, GaussianPrior
 from oddsmith.solvers import Newton, policy
-from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
 GRID = 20  # Scales tried over four decades: neighbours differ by 1.6, and a parabola goes between them.
@@ -65,7 +64,8 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     # All digits if a pass is cheap; otherwise as many as the evidence can distinguish.
     (enough, near), reach = (GAIN, NEAR) if is_large(family.source) else (1e-10, 0.0), REACH
     for _ in range(STEPS):
-        quadratic = _with_slope(family, points.pop(), log_alpha)  # 1
+        quadratic = family.quadratic_model(points.pop(), log_alpha)
+        quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))  # 1
         value = quadratic.evidence(log_alpha)[0]
         records.append((value, np.exp(-0.5 * log_alpha)))
         if best is not None and value < best[0] - 1e-6 * (1.0 + abs(value)):  # 4
@@ -84,7 +84,8 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     else:  # the last move was not verified by the evidence itself: use the best verified point
         assert best is not None
         log_alpha = best[1]
-        quadratic = _with_slope(family, family.at(log_alpha).evaluate(best[2], order=2), log_alpha)
+        quadratic = family.quadratic_model(family.at(log_alpha).evaluate(best[2], order=2), log_alpha)
+        quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))
         scales = np.atleast_1d(family.prior_at(log_alpha)[1])
         warnings.warn(
             f"The evidence is still rising after {STEPS} steps, which happens if the classes are (almost) separated: "
@@ -118,12 +119,6 @@ def _trace(
         )
     edge = bool(largest.any() or (log_alpha >= bounds[1] - 0.1).any())
     return Selection(method="evidence", prior=prior, width=scale, groups=family.names, table=table, at_edge=edge)
-
-
-def _with_slope(family: PriorFamily, e: ObjectiveValue, log_alpha: Array) -> QuadraticModel:
-    """Return the quadratic model at an evaluation with these precisions, and the slope of its determinant."""
-    quadratic = family.quadratic_model(e, log_alpha)
-    return replace(quadratic, slope=_slope(family, quadratic, log_alpha))
 
 
 def _slope(family: PriorFamily, quadratic: QuadraticModel, log_alpha: Array) -> Array:
