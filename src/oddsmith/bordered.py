@@ -19,8 +19,7 @@ from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, add_transpose, factor_spd
 
 T = TypeVar("T", bound=np.generic)
-CHUNK = 1 << 14
-"""Numbers of the block between that are computed at a time."""
+CHUNK = 1 << 14  # Numbers of the block between that are computed at a time.
 VANISHES = 1e-11
 """Share of a diagonal below which the remainder is only rounding error."""
 
@@ -105,8 +104,7 @@ class SparseBorder:
     def divide(self, r: Array, e: Array) -> None:
         """Divide the columns by ``r`` and the rows by ``e``."""
         np.divide(self.numbers, r[self.places], out=self.numbers)
-        others = np.delete(r, self.places)
-        if (others != 1.0).any():
+        if (np.delete(r, self.places) != 1.0).any():
             for start in range(0, len(self.data), CHUNK):
                 part = slice(start, start + CHUNK)
                 self.data[part] /= r[self.indices[part]]
@@ -477,21 +475,11 @@ class BorderedFactor:
         return self.H.join(inverse.diagonal(), levels)
 
 
-def last_columns(N: Array) -> list[int]:
-    """Return the last column that each vanishing combination (P × k) involves, by elimination from the end.
-
-    ``N`` is overwritten. A column depends on earlier ones exactly if it is the last one of a combination that vanishes.
-
-    >>> last_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))
-    [2, 1]
-    """
-    return [j for j, _ in dependent_columns(N)]
-
-
 def dependent_columns(N: Array) -> Iterator[tuple[int, Array]]:
-    """Yield the columns of `last_columns`, each with a combination that vanishes and has 1 there.
+    """Yield the last column that each vanishing combination (P × k) involves, and a combination that has 1 there.
 
-    That of the last one, which comes first in the table, involves none of the others.
+    A column depends on earlier ones exactly if it is such a one. That of the last involves none of the others. ``N`` is
+    overwritten.
 
     >>> [(j, v.tolist()) for j, v in dependent_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))]
     [(2, [-1.0, 1.0, 1.0]), (1, [0.0, 1.0, 0.0])]

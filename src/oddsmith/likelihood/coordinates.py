@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg, sparse
 
-from oddsmith.bordered import BorderedDiagonal, last_columns
+from oddsmith.bordered import BorderedDiagonal, dependent_columns
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of, is_device_source
 from oddsmith.engines.memory import in_slices
@@ -379,5 +379,5 @@ def independent_levels(objective: FoldObjective, x: Array) -> FoldObjective:
     assert isinstance(H, BorderedDiagonal)
     free = objective.free.copy()
     free[0, H.start : H.stop] &= H.d > 0.0
-    free[0, last_columns(H.vanishing_combinations())] = False
+    free[0, [j for j, _ in dependent_columns(H.vanishing_combinations())]] = False
     return objective if np.array_equal(free, objective.free) else objective.restricted(free)
