@@ -234,6 +234,12 @@ def test_weights_of_closed_forms(model: Any) -> None:
     same(federated(Fit.start(model), cut((X, y, s), 4)).model, model.fit(X, y, s), X)
 
 
+def test_names_of_columns_are_given_once() -> None:
+    state = Fit.start(LogisticRegression(), ["size", "kind"], y="ill")
+    with pytest.raises(InvalidTypeError, match=r"the text 'ill'. A column of the data is named once"):
+        state.request.statistic(table(3), "ill", site="a")
+
+
 def test_files_at_a_site(tmp_path: Path) -> None:
     data = table()[["size", "kind", "ill"]]
     paths = []
