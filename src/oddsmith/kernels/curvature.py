@@ -144,7 +144,7 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
 
 def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_intercepts`."""
-    kernels = _kernels(block, at) if isinstance(block.Phi, SplitRows) else None
+    kernels = _kernels(block, at) if isinstance(block.Phi, SplitRows) and at.link is None else None
     if kernels is None:
         return reference.curvature_intercepts(block, at)
     from oddsmith.kernels import table_losses

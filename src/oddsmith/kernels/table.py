@@ -20,7 +20,9 @@ from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
 LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
-"""The tasks of the kernel."""
+GRADIENT, DIRECTION, PAIRS = range(3)
+"""The tasks of the kernel, and those of the kernel of several classes."""
+SPARE = 8  # Numbers that kernels may read or write beyond the last: a vector of the widest registers.
 KINDS = {
     np.dtype(kind): number
     for number, kind in enumerate((np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8))
@@ -176,6 +178,18 @@ class TableKernel:
     def longest(self, inverse: Array) -> float:
         """Return ``max_n Σ_j inverse_j z_nj²``."""
         return float(self.run(GIVEN, inverse=self.layout.weights(inverse, 0.0)).max_norm2)
+
+    def classes(
+        self, block: Block, at: CurvatureParams, task: int, count: int, direction: Array | None = None
+    ) -> tuple[float, Array]:
+        """Return the losses of several classes, and ``count`` sums of the intercept and each column (count × P)."""
+        check_codes(block, len(at.b))
+        problem, size = TableProblem.from_buffer_copy(self.layout.problem), self.layout.size
+        middle, w, offset = self.layout.center(self.center), by_place(at.W, at.b), contiguous(block.offset)
+        sums = np.zeros((size + 1) * count + SPARE)
+        problem.center, problem.w, problem.offset, problem.g = map(address, (middle, w, offset, sums))
+        self.kernels("class_table", problem, len(at.b), address(direction), task)
+        return problem.value, sums[: size * count].reshape(size, count).T
 
     def find_cells(self, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
         """Return the words of `Cells` for the factor of some ``columns``, in these rows; nothing is counted."""
@@ -368,6 +382,23 @@ def _readable(array: npt.NDArray[Any], *, steps: bool = False) -> npt.NDArray[An
     array = array if array.dtype in KINDS and array.dtype.isnative else array.astype(np.float64)
     apart = steps and array.flags.aligned and array.strides[0] % array.itemsize == 0
     return array if apart else np.ascontiguousarray(array)
+
+
+def by_place(W: Array, b: Array) -> Array:
+    """Return weights (C × M) and intercepts as the kernel of several classes takes them, as they are if they lie so."""
+    (C, M), whole = W.shape, W.base
+    if isinstance(whole, np.ndarray) and whole.shape == ((M + 2) * C + SPARE,) and W.strides == (8, 8 * C):
+        if address(W) == whole[C:].ctypes.data and (whole[:C] == b).all() and not whole[(M + 1) * C :].any():
+            return whole
+    whole, inside = room_by_place(C, M + 1)
+    inside[:, 0], inside[:, 1:] = b, W
+    return whole
+
+
+def room_by_place(C: int, P: int) -> tuple[Array, Array]:
+    """Return zeros for the weights of C classes, which lie side by side, and those of all columns (C × P) in there."""
+    whole = np.zeros((P + 1) * C + SPARE)
+    return whole, whole[: P * C].reshape(P, C).T
 
 
 def reads(block: Block, center: Array) -> bool:

@@ -13,7 +13,17 @@ from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.kernels.native import Kernels, address, contiguous
 from oddsmith.kernels.reference import CurvatureParams, Sums
-from oddsmith.kernels.table import GIVEN, HessianRoom, Layout, TableKernel, check_codes
+from oddsmith.kernels.table import (
+    DIRECTION,
+    GIVEN,
+    GRADIENT,
+    PAIRS,
+    HessianRoom,
+    Layout,
+    TableKernel,
+    by_place,
+    check_codes,
+)
 from oddsmith.losses import row_losses
 from oddsmith.numerics import Array
 
@@ -27,9 +37,13 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
     table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
     if C == 1 and at.link is None:
         return table.logistic(at, h)
+    longest = 0.0 if at.inverse is None else table.longest(at.inverse)
+    if C > 1 and at.order < 2:
+        value, gradient = table.classes(block, at, GRADIENT, C)
+        return value, gradient, None, longest
     pairs = _pairs(C) if at.order >= 2 else []
     G, rooms = np.zeros((C, table.layout.size + 1)), [HessianRoom.of(table.layout, at.eliminated) for _ in pairs]
-    total, longest = 0.0, 0.0 if at.inverse is None else table.longest(at.inverse)
+    total = 0.0
     for some, losses in _class_losses(kernels, block, at):
         total += losses.value
         some.add_gradient(losses.gradient, G)
@@ -46,9 +60,11 @@ def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Ar
     table, C, (V, v) = TableKernel(kernels, Layout.of(block), at.center), len(at.b), at.direction
     if C == 1 and at.link is None:
         return table.product(table.curvatures(at) if h is None else h, V, v)
+    if C > 1:
+        return table.classes(block, at, DIRECTION, C, by_place(V, v))[1]
     G = np.zeros((C, table.layout.size + 1))
     for some, losses in _class_losses(kernels, block, at):
-        some.add_gradient(losses.product(some.activations(V, v)), G)
+        some.add_gradient(losses.curvature(0, 0) * some.activations(V, v), G)
     return G[:, :-1]
 
 
@@ -68,12 +84,8 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
 
 def curvature_intercepts(kernels: Kernels, block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_intercepts`."""
-    pairs = _pairs(len(at.b))
-    total = np.zeros((len(pairs), Layout.of(block).size + 1))
-    for some, losses in _class_losses(kernels, block, at):
-        for sums, (j, k) in zip(total, pairs, strict=True):
-            some.run(GIVEN, rows=losses.curvature(j, k), g=sums)
-    return total[:, :-1]
+    C = len(at.b)
+    return TableKernel(kernels, Layout.of(block), at.center).classes(block, at, PAIRS, C * (C + 1) // 2)[1]
 
 
 def class_hessians(
@@ -136,21 +148,6 @@ class ClassLosses:
             h *= self.P[j + 1]
         assert h is not None
         return np.ascontiguousarray(h if self.s is None else h * self.s)
-
-    def product(self, dA: Array) -> Array:
-        """Return the curvatures times changes of the activations (C × n), where these are."""
-        if self.P is None:
-            dA *= self.curvature(0, 0)
-            return dA
-        # 1 − p is summed from the other classes: subtracting from one would lose small ones.
-        P, others = self.P[1:], 1.0 - np.eye(len(self.P))
-        between = others[1:, 1:] @ (P * dA)
-        dA *= others[1:] @ self.P
-        dA -= between
-        dA *= P
-        if self.s is not None:
-            dA *= self.s
-        return dA
 
 
 def _class_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator[tuple[TableKernel, ClassLosses]]:

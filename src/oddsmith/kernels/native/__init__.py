@@ -223,6 +223,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "lbfgs": (ctypes.POINTER(LbfgsProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
+    "class_table": (ctypes.POINTER(TableProblem), _I, _P, ctypes.c_int),
     "border": (_I, _I, _P, _P, _P, _P, _P, _P, _I, _P),
     "texts": (ctypes.POINTER(TextsProblem),),
     "recode": (_I, _P, _P, _P, _I, _P, _I, _I, _P),

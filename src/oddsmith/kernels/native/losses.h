@@ -153,4 +153,25 @@ LOCAL double softmax_single(float *A, int64_t ld, int64_t C, const int32_t *t, i
     return value;
 }
 
+/* Residuals of a Hessian product: y_j (da_j - mean), with da relative to that of the likeliest class. */
+LOCAL void product_residuals(
+    const double *Y, double *dA, int64_t ld, int64_t C, const double *s, int64_t n, softmax_scratch w
+) {
+    EACH(i) {
+        vector_double best = AT(w.first + i) * AT(w.scale + i), shift = {0}, mean = {0};
+        for (int64_t k = 0; k < C; k++) {
+            vector_double y = AT(Y + k * ld + i);
+            shift = select_double(y > best, AT(dA + k * ld + i), shift);
+            best = max_double(best, y);
+        }
+        mean = AT(w.first + i) * AT(w.scale + i) * -shift;
+        for (int64_t k = 0; k < C; k++) mean += AT(Y + k * ld + i) * (AT(dA + k * ld + i) - shift);
+        vector_double weight = s ? AT(s + i) : splat_double(1.0);
+        for (int64_t k = 0; k < C; k++)
+            store_double(dA + k * ld + i, AT(Y + k * ld + i) * ((AT(dA + k * ld + i) - shift) - mean) * weight);
+    }
+    for (int64_t k = 0; k < C; k++)
+        for (int64_t i = n; i < ld; i++) dA[k * ld + i] = 0.0;
+}
+
 #endif
