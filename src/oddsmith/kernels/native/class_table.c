@@ -10,36 +10,36 @@ enum { GRADIENT, PRODUCT, PAIRS };
 
 /* A (n rows, `wide` apart) = the rows of a tile times the weights w of all places. */
 INLINE void class_activations(const table_problem *p, int64_t n, table_tile t, const double *w, int64_t C, int64_t wide, double *A) {
-    for (int64_t i = 0; i < n; i++) {
-        double *a = A + i * wide;
-        WHOLE(c, wide) store_double(a + c, AT(w + c));
-        for (int64_t j = 0; j < p->m; j++) {
-            const double z = t.Z[j * TABLE_TILE + i], *u = w + p->numbers[j] * C;
-            WHOLE(c, wide) store_double(a + c, AT(a + c) + z * AT(u + c));
+    for (int64_t i = 0; i < n; i++)
+        WHOLE(c, wide) {
+            vector_double a = AT(w + c);
+            for (int64_t j = 0; j < p->m; j++) a += t.Z[j * TABLE_TILE + i] * AT(w + p->numbers[j] * C + c);
+            for (int64_t k = 0; k < p->f; k++) {
+                const vector_double u = AT(w + t.at[k * TABLE_TILE + i] * C + c);
+                a += p->values[k] ? t.V[k * TABLE_TILE + i] * u : u;
+            }
+            store_double(A + i * wide + c, a);
         }
-        for (int64_t k = 0; k < p->f; k++) {
-            const double *u = w + t.at[k * TABLE_TILE + i] * C, v = p->values[k] ? t.V[k * TABLE_TILE + i] : 1.0;
-            WHOLE(c, wide) store_double(a + c, AT(a + c) + v * AT(u + c));
-        }
-    }
 }
 
 /* Add the rows of a tile times R (n rows, `wide` apart) to the sums g of all places, `count` each. */
 INLINE void add_classes(const table_problem *p, int64_t n, table_tile t, const double *R, int64_t count, int64_t wide, double *g) {
-    for (int64_t i = 0; i < n; i++) {
-        const double *r = R + i * wide;
-        WHOLE(c, wide) store_double(g + c, AT(g + c) + AT(r + c));
-        for (int64_t j = 0; j < p->m; j++) {
-            const double z = t.Z[j * TABLE_TILE + i];
-            double *u = g + p->numbers[j] * count;
-            WHOLE(c, wide) store_double(u + c, AT(u + c) + z * AT(r + c));
+    for (int64_t j = -1; j < p->m; j++) /* a column of numbers at a time: its sums stay in registers */
+        WHOLE(c, wide) {
+            double *u = g + (j < 0 ? 0 : p->numbers[j]) * count + c;
+            vector_double sum = AT(u);
+            for (int64_t i = 0; i < n; i++) {
+                const vector_double r = AT(R + i * wide + c);
+                sum += j < 0 ? r : t.Z[j * TABLE_TILE + i] * r;
+            }
+            store_double(u, sum);
         }
+    for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < p->f; k++) {
-            const double v = p->values[k] ? t.V[k * TABLE_TILE + i] : 1.0;
             double *u = g + t.at[k * TABLE_TILE + i] * count;
-            WHOLE(c, wide) store_double(u + c, AT(u + c) + v * AT(r + c));
+            const double v = p->values[k] ? t.V[k * TABLE_TILE + i] : 1.0;
+            WHOLE(c, wide) store_double(u + c, AT(u + c) + v * AT(R + i * wide + c));
         }
-    }
 }
 
 /* From rows that are `wide` apart to columns that are `ld` apart, or back. */
