@@ -78,7 +78,8 @@ class Quadratic:
         C, P = self.mean.shape
         if L is None and self.Q.ndim == 1:
             scale = np.concatenate([[1.0], d])
-            return Quadratic(self.mean / scale, self.Q * scale**2)
+            mean = self.mean / scale if self.mean.any() else self.mean
+            return Quadratic(mean, self.Q * scale**2)
         J = _affine_map(d, np.zeros(P - 1) if L is None else -L)
         mean = linalg.solve_triangular(J, self.mean.T, lower=False).T
         Q = np.diag(self.Q) if self.Q.ndim == 1 else self.Q
@@ -224,9 +225,9 @@ class GaussianPrior:
         return np.diag(Q) if S.ndim == 1 and len(S) > P else Q
 
     def _mean(self, rows: int, M: int, *, covered: bool) -> Array:
-        result = np.zeros((rows, M + 1))
         if self.mean is None:
-            return result
+            return np.broadcast_to(0.0, (rows, M + 1))  # zeros that take no memory
+        result = np.zeros((rows, M + 1))
         m = _numeric(self.mean, "mean")
         if m.size == rows * (M + 1) and m.ndim >= 1 and covered:
             return m.reshape(rows, M + 1)

@@ -101,7 +101,7 @@ def _in_solver_coordinates(
     if not np.array_equal(T, np.eye(C)):
         for r in range(0, R, step := max(1, CHUNK // (C * C * R))):
             A[:, r : r + step] = np.einsum("ai,arbs,bj->irjs", T, A[:, r : r + step], T, optimize=True)
-        _mix([borders[pair] for pair in classes], classes, T)
+        _mix([borders[pair] for pair in classes], T)
         D = T.T @ D @ T
     if f != 1.0:
         A, D, borders = A / f, D / f, {pair: border * (1.0 / f) for pair, border in borders.items()}
@@ -122,10 +122,19 @@ def _in_solver_coordinates(
     return LevelPreconditioner(flat.reshape(C, R, C, R), ClassBorder(borders, C), D, start=start)
 
 
-def _mix(borders: list[Any], classes: list[tuple[int, int]], T: Array) -> None:
-    """Replace the blocks of pairs of classes by ``Σ_ab T_ai T_bj B_ab``, where they are; B_ab is B_ba."""
-    each = {(i, j): np.outer(T[:, i], T[:, j]) for i, j in classes}
-    M = np.array([[w[a, b] + (w[b, a] if a != b else 0.0) for a, b in classes] for w in each.values()])
+def pair_mixing(T: Array) -> Array:
+    """Return the matrix that turns B_ab of the pairs of classes (0, 0), (1, 0), (1, 1) … into ``Σ_ab T_ai T_bj B_ab``.
+
+    B_ab is B_ba.
+    """
+    classes = [(j, k) for j in range(len(T)) for k in range(j + 1)]
+    each = [np.outer(T[:, i], T[:, j]) for i, j in classes]
+    return np.array([[w[a, b] + (w[b, a] if a != b else 0.0) for a, b in classes] for w in each])
+
+
+def _mix(borders: list[Any], T: Array) -> None:
+    """Replace the blocks of pairs of classes by their mixtures, where they are."""
+    M = pair_mixing(T)
     sparse = isinstance(borders[0], SparseBorder)
     groups = [[one.numbers for one in borders], [one.data for one in borders]] if sparse else [borders]
     for arrays in groups:

@@ -11,12 +11,13 @@ from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.kernels.curvature import activations, curvature_intercepts
+from oddsmith.likelihood.class_blocks import pair_mixing
 from oddsmith.likelihood.table_sums import for_gradients
 from oddsmith.numerics import Array
 from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue, Preconditioner
-from oddsmith.solvers.certificate import InverseBound
+from oddsmith.solvers.certificate import InverseBound, pair_index
 from oddsmith.solvers.preconditioner import InterceptPreconditioner
 
 CHUNK_ROWS = 1 << 14  # Rows of a table whose activations are held at a time, or numbers, to save memory.
@@ -36,7 +37,7 @@ def inverse_bound(
     C, P = objective.shape
     if objective.penalty is None or objective.penalty.Q.ndim == 2 or P == 1:
         return None
-    prior = objective.penalty.diagonal(C)[:, 1:].ravel()
+    prior = objective.penalty.diagonal(C)[:, 1:]
     return InverseBound.eliminating(
         _intercept_columns(objective, e, preconditioner),
         prior,
@@ -46,7 +47,10 @@ def inverse_bound(
 
 
 def _intercept_columns(objective: FoldObjective, e: ObjectiveValue, preconditioner: Preconditioner | None) -> Array:
-    """Return the columns of the Hessian at ``e`` that belong to the intercepts (C × C × P), zero without these."""
+    """Return the columns of the Hessian at ``e`` that belong to the intercepts (C × C × P), zero without these.
+
+    Those that are summed are of pairs of classes (P × C (C + 1) / 2).
+    """
     C, P = objective.shape
     if not objective.free[:, 0].all():
         return np.zeros((C, C, P))
@@ -54,7 +58,8 @@ def _intercept_columns(objective: FoldObjective, e: ObjectiveValue, precondition
         return e.hessian[::P].reshape(C, C, P)
     if C == 1 and isinstance(preconditioner, InterceptPreconditioner) and objective.whitening is None:
         return np.append(preconditioner.rest[0, 0], preconditioner.cross[0])[None, None]
-    if C > 1 and isinstance(objective.source, MemorySource) and objective.whitening is None:
+    alike = objective.all_free or bool((objective.free == objective.free[0]).all())
+    if C > 1 and alike and isinstance(objective.source, MemorySource) and objective.whitening is None:
         return _summed_columns(objective, e.w)
     units = (np.eye(1, C * P, k * P)[0] for k in range(C))
     return np.stack([objective.hessian_product(e.w, unit).reshape(C, P) for unit in units])
@@ -71,16 +76,16 @@ def _summed_columns(objective: FoldObjective, w: Array) -> Array:
     for part in parts:
         total += part
     objective.count_pass()
-    (first, second), columns = np.tril_indices(C), np.empty((C, C, P))
-    columns[first, second] = columns[second, first] = total
-    del total
+    columns, mixing = total.T, pair_mixing(objective.T).T
     for start in range(0, P, CHUNK_ROWS // C**2 + 1):  # some at a time, to save memory
-        some = columns[:, :, start : start + CHUNK_ROWS // C**2 + 1]
-        some[:] = np.einsum("aj,bk,abp->jkp", objective.T, objective.T, some, optimize=True)
-    columns /= objective.sampling_fraction * (1.0 if objective._unit is None else objective._unit)
+        some = columns[start : start + CHUNK_ROWS // C**2 + 1]
+        some[:] = some @ mixing
+    columns /= objective.sampling_fraction
+    if objective._unit is not None:
+        columns /= objective._unit[:, None]
     if objective.penalty is not None:
-        columns[:, :, 0] += np.diag(objective.penalty.diagonal(C)[:, 0])
-    columns[:, ~objective.free] = 0.0
+        columns[0, pair_index(C).diagonal()] += objective.penalty.diagonal(C)[:, 0]
+    columns[~objective.free[0]] = 0.0
     return columns
 
 

@@ -187,6 +187,8 @@ def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
         )
     if not symmetric:
         return penalty, _nothing(M + 1)
+    if not penalty.mean.any():
+        return replace(penalty, mean=np.broadcast_to(0.0, (contrast.shape[1], M + 1))), _nothing(M + 1)
     return replace(penalty, mean=contrast.T @ penalty.mean), penalty.mean.mean(axis=0)
 
 

@@ -21,6 +21,7 @@ from oddsmith.engines.memory import RunSource, in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.newton import NewtonSteps
 from oddsmith.kernels.reference import RowBuffers
+from oddsmith.kernels.table import room_by_place
 from oddsmith.likelihood.coordinates import solver_gradient, solver_hessian, threads_of
 from oddsmith.likelihood.fused_newton import fused_steps
 from oddsmith.links import Link
@@ -199,7 +200,10 @@ class FoldObjective:
 
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        if self.shape[0] > 1:
+        if self.shape[0] > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
+            _, X = room_by_place(len(self.T), self.shape[1])
+            np.matmul(self.T, self.fixed(x), out=X)
+        elif self.shape[0] > 1:
             X = self.T @ self.fixed(x)
         else:  # one array, as the kernel of tables reads it
             X = np.append(x, 0.0)[None, :-1]
@@ -307,10 +311,13 @@ class FoldObjective:
         self._fill_row_curvature(w)
         V, v0 = self.raw(v)
         sums = self.fold(CurvatureProduct, replace(self._at(w), V=V, v=v0))
-        result = solver_gradient(sums.product, self.T, self._unit, self.whitening) / self.sampling_fraction
+        result = solver_gradient(sums.product, self.T, self._unit, self.whitening)
+        result /= self.sampling_fraction
         if self.penalty is not None:
-            result = result + self.penalty.apply(v.reshape(self.shape))
-        return np.where(self.free, result, v.reshape(self.shape)).ravel()
+            result += self.penalty.apply(v.reshape(self.shape))
+        if not self.all_free:
+            result[~self.free] = v.reshape(self.shape)[~self.free]
+        return result.ravel()
 
     def _fill_row_curvature(self, w: Array) -> None:
         """Make sure that the curvatures in the buffer are those at ``w``: an evaluation writes them."""

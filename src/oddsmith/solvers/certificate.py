@@ -18,6 +18,7 @@ from math import isfinite, sqrt
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Certificate
@@ -111,12 +112,23 @@ def certificate_of_gap(
     )
 
 
+def pair_index(C: int) -> npt.NDArray[np.intp]:
+    """Return the place of each pair of classes (C × C) among (0, 0), (1, 0), (1, 1), (2, 0) …
+
+    >>> pair_index(2).tolist()
+    [[0, 1], [1, 2]]
+    """
+    j, k = np.indices((C, C))
+    high, low = np.maximum(j, k), np.minimum(j, k)
+    return np.asarray(high * (high + 1) // 2 + low)
+
+
 @dataclass(frozen=True, kw_only=True)
 class InverseBound:
     """An upper bound of ``rᵀ H⁻¹ r``: intercepts are eliminated, and the prior bounds the Schur complement from below.
 
-    ``B`` (C × C) and ``cross`` (C × C × M) are the Hessian's rows of the intercepts, ``prior`` the diagonal lower bound
-    of the rest, ``rho`` the self-concordance constant in the norm of the bound, ``noise`` what the rounding of a
+    ``B`` (C × C) and ``cross`` are the Hessian's rows of the intercepts (C × C × M, or M × C (C + 1) / 2: those of the
+    pairs of classes in `pair_index`), ``prior`` (C × M, or one row) the diagonal lower bound of the rest, ``rho`` the self-concordance constant in the norm of the bound, ``noise`` what the rounding of a
     gradient adds to a decrement.
 
     >>> columns = np.array([[[4.0, 2.0]]])
@@ -134,11 +146,17 @@ class InverseBound:
 
     @classmethod
     def eliminating(cls, columns: Array, prior: Array, self_concordance: float, rounding: float) -> InverseBound:
-        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero without intercepts)."""
-        C, _, P = columns.shape
+        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero without intercepts).
+
+        Those of all pairs of classes (P × C (C + 1) / 2) will do.
+        """
+        if columns.ndim == 3:
+            (C, _, P), B, cross = columns.shape, columns[:, :, 0], columns[:, :, 1:]
+        else:
+            P, C = len(columns), int(np.sqrt(2 * columns.shape[1]))
+            B, cross = columns[0, pair_index(C)], columns[1:]
         smallest_prior = float(prior.min())
         noise = rounding * float(np.sqrt(C * P / smallest_prior))
-        B, cross = columns[:, :, 0], columns[:, :, 1:]
         if not B.any():
             rho = self_concordance / float(np.sqrt(smallest_prior))
             return cls(B=np.eye(C), cross=cross, prior=prior, rho=rho, noise=noise)
@@ -146,7 +164,8 @@ class InverseBound:
             smallest, shift = float(B[0, 0]), sqrt(float(cross[0, 0] @ cross[0, 0])) / abs(float(B[0, 0]))
         else:
             smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
-            shift = sqrt(sum(float(np.linalg.norm(np.linalg.solve(B, cross[:, k]))) ** 2 for k in range(C)))
+            of = (cross[:, k] if cross.ndim == 3 else cross[:, pair_index(C)[k]].T for k in range(C))
+            shift = sqrt(sum(float(np.linalg.norm(np.linalg.solve(B, rows))) ** 2 for rows in of))
         square = 2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior if smallest > 0 else np.inf
         return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(square)), noise=noise)
 
@@ -154,8 +173,17 @@ class InverseBound:
         """Return the bound of ``rᵀ H⁻¹ r``."""
         R = r.reshape(len(self.B), -1)
         y = R[:, 0] / self.B[0] if len(R) == 1 else np.linalg.solve(self.B, R[:, 0])
-        rest = (R[:, 1:] - np.einsum("j,jkm->km", y, self.cross)).ravel()
-        return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
+        if self.cross.ndim == 3:
+            rest = R[:, 1:] - np.einsum("j,jkm->km", y, self.cross)
+        else:
+            C = len(y)
+            shares = np.zeros((self.cross.shape[1], C))  # of each pair in the classes
+            np.put_along_axis(shares, pair_index(C), np.broadcast_to(y[:, None], (C, C)), axis=0)
+            rest = (self.cross @ shares).T
+            np.subtract(R[:, 1:], rest, out=rest)
+        weighted = rest / self.prior.reshape(-1, rest.shape[1])
+        weighted *= rest
+        return max(float(R[:, 0] @ y), 0.0) + float(weighted.sum())
 
     def norm(self, g: Array) -> float:
         """Return a bound of the decrement: the root of `square`, and what the rounding of a gradient adds."""
@@ -176,11 +204,11 @@ class InverseBound:
         if not (smallest > 0.0 and self.prior.min() > 0.0 and isfinite(self.rho)):
             return np.inf
         C, rho = len(self.B), sqrt(2.0 / smallest)
-        G, H = g.reshape(C, -1), curvature.reshape(C, -1)[:, 1:].ravel()
+        G, H = g.reshape(C, -1), curvature.reshape(C, -1)[:, 1:]
         decrement = sqrt(max(float(G[:, 0] @ np.linalg.solve(self.B, G[:, 0])), 0.0)) + rounding * sqrt(C / smallest)
         u = rho * decrement
         if not u < 1.0:
             return np.inf
         r = -np.log1p(-u) / rho  # 1
-        rest = np.abs(G[:, 1:]).ravel() + rounding + r / (1.0 - u) * np.sqrt(H)  # 2
-        return gap_bound(decrement, rho) + 0.5 * float(rest @ (rest / self.prior))  # 3
+        rest = np.abs(G[:, 1:]) + rounding + r / (1.0 - u) * np.sqrt(H)  # 2
+        return gap_bound(decrement, rho) + 0.5 * float((rest**2 / self.prior.reshape(-1, rest.shape[1])).sum())  # 3

@@ -57,6 +57,7 @@ class TruncatedNewton:
     def minimise(self, objective: Certifiable, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = Recorder(objective, "truncated Newton")
         e = objective.evaluate(w)  # 1
+        del w
         first, step, diverging = np.nan, 0.0, False
         decrements = [np.inf]
         preconditioner: Preconditioner | None = None
@@ -198,8 +199,8 @@ def conjugate_gradients(
     if monitor is not None and monitor.reached(p, r):
         return p
     z = preconditioner.solve(r)
-    q = z.copy()
     rz = r @ z
+    q = z.copy()
     enough = residual**2 * rz
     for _ in range(limit):
         Hq = hessian.hessian_product(e.w, q)
@@ -208,14 +209,18 @@ def conjugate_gradients(
             break
         alpha = rz / curvature
         p += alpha * q
-        r -= alpha * Hq
+        Hq *= alpha
+        r -= Hq
+        del Hq  # vectors make room as soon as they are used
         if monitor is not None and monitor.reached(p, r):
             break
         z = preconditioner.solve(r)
         rz, previous = r @ z, rz
         if rz <= enough:
             break
-        q = z + (rz / previous) * q
+        q *= rz / previous
+        q += z
+        del z
     return p
 
 
