@@ -30,11 +30,16 @@ def preconditioner(objective: FoldObjective, w: Array) -> Preconditioner:
     objective._fill_row_curvature(w)
     sums = objective.fold(CurvatureDiagonal, objective._at(w))
     d, cross = sums.diagonal / objective.sampling_fraction, sums.cross[:, 1:] / objective.sampling_fraction
+    prior = np.zeros((1, 1)) if objective.penalty is None else objective.penalty.diagonal(C)
     if C > 1 and not np.array_equal(objective.T, np.eye(C)):
-        d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
-    d = d / np.concatenate([[1.0], objective.scale]) ** 2
-    if objective.penalty is not None:
-        d = d + objective.penalty.diagonal(C)
+        d, cross = (part.mean(axis=0, keepdims=True) for part in (d, cross))
+        if objective.all_free and (prior == prior[:1]).all():
+            prior = prior[:1]  # one row serves all classes
+        else:
+            d, cross = (np.broadcast_to(part, (C, part.shape[1])) for part in (d, cross))
+    d = d / np.concatenate([[1.0], objective.scale]) ** 2 + prior
+    if objective.all_free:
+        return InterceptPreconditioner.of(d, cross / objective.scale)
     both = objective.free[:, 1:] & objective.free[:, :1]
     return InterceptPreconditioner.of(np.where(objective.free, d, 1.0), np.where(both, cross / objective.scale, 0.0))
 

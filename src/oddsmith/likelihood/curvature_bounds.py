@@ -9,10 +9,10 @@ import numpy as np
 
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource, PartedSource
-from oddsmith.engines.memory import available_cores, parallel_map
+from oddsmith.engines.memory import available_cores, in_slices, parallel_map
 from oddsmith.kernels.curvature import activations, curvature_intercepts
 from oddsmith.likelihood.class_blocks import pair_mixing
-from oddsmith.likelihood.table_sums import for_gradients
+from oddsmith.likelihood.table_sums import for_gradients, table_room
 from oddsmith.numerics import Array
 from oddsmith.rows import DenseRows
 from oddsmith.solvers import policy
@@ -69,7 +69,8 @@ def _summed_columns(objective: FoldObjective, w: Array) -> Array:
     """Return these columns, by one pass."""
     source, at, (C, P) = objective.memory_source, objective._at(w), objective.shape
     if source.form is not None:
-        source = for_gradients(source, 4.0 * C * (C + 1) * P)
+        sums = 4.0 * C * (C + 1) * P
+        source = for_gradients(source, sums) if 2.0 * sums <= table_room(source) else in_slices(source, 1)
     threads = objective.threads or available_cores()
     parts = parallel_map(lambda rows: curvature_intercepts(source.block(*rows), at), source.slices(), threads)
     total = next(parts)

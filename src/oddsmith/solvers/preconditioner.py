@@ -21,7 +21,7 @@ class InterceptPreconditioner:
 
     Weights of uncentred columns are coupled to the intercept; eliminating it removes the ``shift`` (C × M) that each of
     them causes. ``rest`` (C × (M + 1)) is the remaining diagonal, with the curvature of the intercepts in its first
-    column.
+    column. One row of both serves all classes.
 
     >>> diagonal, cross = np.array([[4.0, 9.0]]), np.array([[2.0]])
     >>> InterceptPreconditioner.of(diagonal, cross).solve(np.array([6.0, 11.0])).round(12).tolist()
@@ -46,7 +46,7 @@ class InterceptPreconditioner:
         return cls(np.concatenate([first, left], axis=1), shift)
 
     def solve(self, b: Array) -> Array:
-        R = b.reshape(self.rest.shape)
+        R = b.reshape(-1, self.rest.shape[1])
         z = R / self.rest
         z[:, 1:] -= self.shift * R[:, :1] / self.rest[:, 1:]
         z[:, 0] -= (self.shift * z[:, 1:]).sum(axis=1)

@@ -201,6 +201,7 @@ def conjugate_gradients(
     z = preconditioner.solve(r)
     rz = r @ z
     q = z.copy()
+    del z
     enough = residual**2 * rz
     for _ in range(limit):
         Hq = hessian.hessian_product(e.w, q)
