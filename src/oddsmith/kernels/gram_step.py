@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.coordinate_descent import typical_gain
@@ -46,7 +47,8 @@ class GramStepResult(NamedTuple):
 class GramStep:
     """The columns, their products G under curvatures ``h`` with the diagonal, signs of the classes, weights, penalties.
 
-    ``dense`` is what dense columns have besides; a ``team`` shares the work.
+    ``dense`` is what dense columns have besides, ``splits`` where each part of the rows begins in sparse columns; a
+    ``team`` shares the work.
     """
 
     columns: MatrixColumns
@@ -61,6 +63,7 @@ class GramStep:
     ridge: Array
     intercept: bool
     dense: ScaledColumns | None = None
+    splits: npt.NDArray[np.int64] | None = None
     team: Team | None = None
 
     def take(
@@ -78,7 +81,7 @@ class GramStep:
         m, n, a, x = len(x), len(a), a.copy(), x.copy()
         theta, g, r, curvature = np.empty(n), np.empty(m), np.empty(n), np.empty(n)
         fields = addresses(G=self.G, h=self.h, mean=self.mean, diagonal=self.diagonal, sign=self.sign, s=self.s)
-        fields |= addresses(offset=self.offset, penalty=self.penalty, ridge=self.ridge, a=a, x=x)
+        fields |= addresses(offset=self.offset, penalty=self.penalty, ridge=self.ridge, a=a, x=x, splits=self.splits)
         fields |= addresses(theta=theta, g=g, r=r, curvature=curvature)
         if self.dense is not None:
             scaled, root, factor = self.dense

@@ -244,11 +244,11 @@ class ColumnDescent(ABC):
             precision = self.last_precision(at, tol)
         at = replace(at, steps=0)
         self.passed, self.last_scale = [*self.passed, (before, old)][-ORDER:], scale
-        least = LEAST_SHARE if tol < ROUGH else ROUGH_SHARE
-        strong = max(2.0 / scale - 1.0 / before, least / scale) * self.strength
         self.rough = tol >= ROUGH
+        least = max(2.0 - scale / before, ROUGH_SHARE if self.rough else LEAST_SHARE)
         if self.extrapolates:
-            strong = (AHEAD_SHARE if self.threaded else SPARSE_AHEAD_SHARE) * penalty
+            least = AHEAD_SHARE if self.threaded else SPARSE_AHEAD_SHARE
+        strong = least * penalty
         self.choose(self.wanted(at, at.sizes > strong, at.columns[self.norms(at.x) > 0.0], penalty))
         best, last, stalled, again = np.inf, np.inf, 0, True
         for step in range(1, max_iter + 1):
@@ -340,7 +340,11 @@ class ColumnDescent(ABC):
         points = [*known.values(), at]
 
         def combined(each: Iterable[Array]) -> Array:
-            return np.asarray(sum(share * part for share, part in zip(shares, each, strict=True)))
+            parts = (share * part for share, part in zip(shares, each, strict=True))
+            total = next(parts)
+            for part in parts:
+                total += part
+            return np.asarray(total)
 
         columns = max((point.columns for point in points), key=len)
         if not all(point.begins(columns) for point in points):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.cached_property import cached_property
 from oddsmith.kernels.columns import MatrixColumns
 from oddsmith.kernels.native import ColumnsProblem, Kernels, KnownProblem, address, addresses, kernels
 from oddsmith.kernels.packed_columns import STORED, Team, team_address
@@ -64,12 +65,14 @@ class KnownProducts:
 
         ``products`` are those of the columns ``chosen``, which are known.
         """
-        A = self.theta
-        share = np.asarray(np.linalg.lstsq(A @ A.T, A @ u, rcond=1e-10)[0], dtype=np.float64)
+        A, (inverse, lengths) = self.theta, self.nearest
+        share = inverse @ (A @ u)
         rest = u - share @ A
-        rounding = self.rounding * float(np.abs(share) @ np.linalg.norm(A, axis=1) + np.linalg.norm(u))
+        size = float(np.sqrt(u @ u))
+        rounding = self.rounding * (float(np.abs(share) @ lengths) + size)
         near, whole = (
-            (float(np.linalg.norm(v)) + rounding, float(np.abs(v).max(initial=0.0)) + rounding) for v in (rest, u)
+            (length + rounding, float(max(v.max(), -v.min())) + rounding)
+            for v, length in ((rest, float(np.sqrt(rest @ rest))), (u, size))
         )
         native = kernels()
         if native is None:
@@ -78,7 +81,14 @@ class KnownProducts:
             estimate, everything = self._estimate_in_kernel(native, u, share, near, whole, limit, chosen, products)
         if everything:
             self.theta, self.g = np.vstack([A, u])[-KEPT:], np.vstack([self.g, estimate])[-KEPT:]
+            vars(self).pop("nearest", None)
         return np.abs(estimate)
+
+    @cached_property
+    def nearest(self) -> tuple[Array, Array]:
+        """The inverse of the products of the known residuals with each other, for least squares, and their norms."""
+        gram = self.theta @ self.theta.T
+        return np.linalg.pinv(gram, rcond=1e-10, hermitian=True), np.sqrt(np.diag(gram))
 
     def _bound(self, sizes: Sizes) -> Array:
         """Return the largest size of the product of each column with a vector of these sizes."""

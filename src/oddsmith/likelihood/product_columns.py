@@ -25,6 +25,7 @@ from oddsmith.kernels.packed_columns import (
 from oddsmith.numerics import Array
 
 ENTER, MULTIPLY = range(2)  # Tasks of the kernel.
+ROW_PARTS = 4  # Parts of the rows that threads share, as in columns.h.
 ROOM = 2**23  # Numbers in columns for which there is room at first.
 
 
@@ -147,20 +148,22 @@ class DenseProductColumns:
 class SparseProductColumns:
     """Columns of a sparse matrix, and for the kernel also by rows: ``entries``, with room for whole rows.
 
-    ``starts`` is where the entries of each row begin, given by `row_starts`.
+    ``starts`` is where the entries of each row begin, given by `row_starts`; ``splits`` where those of each part of the
+    rows begin in each column.
     """
 
     X: MatrixColumns
     starts: npt.NDArray[np.int64]
     indptr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    indices: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    data: Array = field(default_factory=lambda: np.zeros(0))
+    splits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, ROW_PARTS + 1), dtype=np.int64))
     mean: Array = field(default_factory=lambda: np.zeros(0))
     team: Team | None = None
 
     def __post_init__(self) -> None:
         self.lengths = np.zeros(self.X.n, dtype=np.int32)
-        self.entries = np.empty(2 * len(self.X.data), dtype=np.int32)  # a place and a value in single precision each
+        room = len(self.X.data)  # memory is taken where it is written to
+        self.entries = np.empty(2 * room, dtype=np.int32)  # a place and a value in single precision each
+        self.indices, self.data = np.empty(room, dtype=np.int32), np.empty(room)
 
     @property
     def columns(self) -> MatrixColumns:
@@ -175,11 +178,8 @@ class SparseProductColumns:
         lengths = self.X.indptr[new + 1] - starts
         ends = used + np.cumsum(lengths)
         total = int(ends[-1])
-        if total > len(self.data):
-            data, indices = np.empty(2 * total), np.empty(2 * total, dtype=np.int32)
-            data[:used], indices[:used] = self.data[:used], self.indices[:used]
-            self.data, self.indices = data, indices
         self.indptr = np.concatenate([self.indptr, ends])
+        self.splits = np.concatenate([self.splits, np.empty((len(new), ROW_PARTS + 1), dtype=np.int64)])
         native, which = kernels(), new.astype(np.int64, copy=False)
         if native is None:
             taken = np.arange(used, total) + np.repeat(starts + lengths - ends, lengths)
@@ -190,7 +190,7 @@ class SparseProductColumns:
 
     def _problem(self, first: int, **more: Any) -> ProductsProblem:
         own = addresses(data=self.data, indices=self.indices, indptr=self.indptr)
-        own |= addresses(starts=self.starts, lengths=self.lengths, entries=self.entries)
+        own |= addresses(starts=self.starts, lengths=self.lengths, entries=self.entries, splits=self.splits)
         count = len(self.indptr) - 1
         return ProductsProblem(count=count, first=first, team=team_address(self.team), **own, **more)
 

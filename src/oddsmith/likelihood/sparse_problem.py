@@ -8,6 +8,7 @@ finds none that is missing. The certificate is a duality gap over all columns.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,7 @@ class SparseProblem:
     tight: bool = True
     accurate: bool = True
     some_rows: FoldObjective | None = None
+    no_weights: sparse.csr_array | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> SparseProblem:
@@ -283,8 +285,10 @@ class SparseProblem:
             b = b - b.mean()
         some = np.column_stack([b, x])
         each, which = np.nonzero(some)
-        # Assigned one by one: the constructor looks at every number of each array.
-        found = sparse.csr_array((len(b), self.problem.M + 1))
+        # Assigned one by one to a copy: the constructor looks at every number of each array, and takes as long alone.
+        if self.no_weights is None:
+            self.no_weights = sparse.csr_array((len(b), self.problem.M + 1))
+        found = copy(self.no_weights)
         found.indices = np.concatenate([[0], point.columns[order] + 1])[which].astype(np.int32)
         found.indptr = np.searchsorted(each, np.arange(len(b) + 1)).astype(np.int32)
         found.data = some[each, which]

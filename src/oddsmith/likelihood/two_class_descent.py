@@ -38,7 +38,9 @@ ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
 DRIFT, LATE_DRIFT = 0.2, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
-SPARSE_DRIFT, LATE_SPARSE_DRIFT = 0.4, 0.1  # The same for sparse columns, whose products take longer against a step.
+SPARSE_DRIFT, SLOW_SPARSE_DRIFT, LATE_SPARSE_DRIFT = 0.4, 0.2, 0.1
+"""The same for sparse columns, whose products take longer against a step; the second where the scale before took more
+steps than one."""
 LATE = 3  # The same of steps in the kernel, which take the columns that are not zero as known until then.
 FLAT = 1e-12  # The least curvature of a row, against that of one half.
 LOOKS, MOST_COPIED = 2, 2**27  # Looks at all columns after which they are copied, and numbers up to which they are.
@@ -242,9 +244,11 @@ class TwoClassDescent(ColumnDescent):
         value = at.loss + self._penalty_at(at, penalty)
         settled = 0 < at.steps < LATE and at.gap <= SETTLED * max(1.0, abs(value))
         for _ in range(2):
-            store, dense = gram.store, None
+            store, dense, splits = gram.store, None, None
             if isinstance(store, DenseProductColumns):
                 dense = ScaledColumns(store.scaled, store.root, gram.factor)
+            elif isinstance(store, SparseProductColumns):
+                splits = store.splits
             found = GramStep(
                 columns=self.columns,
                 G=gram.G,
@@ -258,6 +262,7 @@ class TwoClassDescent(ColumnDescent):
                 ridge=self.ridge[self.chosen],
                 intercept=self.intercept,
                 dense=dense,
+                splits=splits,
                 team=self.team,
             ).take(
                 at.a,
@@ -281,8 +286,10 @@ class TwoClassDescent(ColumnDescent):
 
     def _drift(self, steps: int) -> float:
         """Return how far curvatures may be from those of the products after so many steps."""
-        early, late = (DRIFT, LATE_DRIFT) if self.threaded else (SPARSE_DRIFT, LATE_SPARSE_DRIFT)
-        return early if steps < LATE else late
+        if self.threaded:
+            return DRIFT if steps < LATE else LATE_DRIFT
+        slow = bool(self.passed) and self.passed[-1][1].steps > 1
+        return LATE_SPARSE_DRIFT if steps >= LATE else SLOW_SPARSE_DRIFT if slow else SPARSE_DRIFT
 
     def _step_on_products(self, gram: GramModel, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         """Return the point after a step by the products of the columns, perhaps under curvatures of another point.

@@ -157,7 +157,7 @@ class ProductsProblem(ctypes.Structure):
     """``products_problem`` of columns.c."""
 
     _fields_ = _fields(
-        "count first stride .total *data *indices *indptr *starts *lengths *entries *h *mean *G *all *team"
+        "count first stride .total *data *indices *indptr *starts *lengths *entries *h *mean *G *all *splits *team"
     )
 
 
@@ -169,7 +169,7 @@ class GramStepProblem(ctypes.Structure):
         *_fields(
             "stride intercept settled *G *h *mean *diagonal *sign *s *offset *penalty *ridge .total .drift .gain "
             ".precision .rounding *a *x *theta *g *r *curvature .b .share .loss .value .gap outcome width *scaled "
-            "*root *factor *team"
+            "*root *factor *splits *team"
         ),
     )
 

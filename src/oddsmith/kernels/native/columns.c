@@ -314,7 +314,8 @@ typedef struct {
     row_entry *entries;
     const double *h, *mean;
     float *G;
-    const columns_problem *all; /* the matrix that the columns `which` are taken from */
+    const columns_problem *all; /* the matrix that the columns `which` are taken from, rows ascending in each */
+    int64_t *splits; /* where the entries of each part of the rows begin, and the last ends: ROW_PARTS + 1 for each column */
     team *team;
 } products_problem;
 
@@ -356,6 +357,34 @@ static void copy_some(const void *job, int64_t unit) {
                 q->G[k * q->stride + j] = q->G[j * q->stride + k];
 }
 
+/* The first of some ascending rows that is not below `row`. */
+static int64_t first_row(const int32_t *rows, int64_t from, int64_t to, int64_t row) {
+    while (from < to) {
+        const int64_t middle = from + (to - from) / 2;
+        if (rows[middle] < row) from = middle + 1;
+        else to = middle;
+    }
+    return from;
+}
+
+/* Copy the entries of the new columns in a part of the rows, and enter them into these. */
+static void enter_some(const void *job, int64_t part) {
+    const products_problem *q = job;
+    const int64_t begins = row_part(q->all->n, part), ends = row_part(q->all->n, part + 1);
+    for (int64_t j = q->first; j < q->count; j++) {
+        const int64_t *column = q->all->indptr + q->all->which[j - q->first], shift = q->indptr[j] - column[0];
+        const int64_t from = first_row(q->all->indices, column[0], column[1], begins);
+        const int64_t to = first_row(q->all->indices, from, column[1], ends);
+        q->splits[j * (ROW_PARTS + 1) + part] = from + shift;
+        if (part == ROW_PARTS - 1) q->splits[j * (ROW_PARTS + 1) + ROW_PARTS] = to + shift;
+        for (int64_t t = from; t < to; t++) {
+            const int64_t i = q->indices[t + shift] = q->all->indices[t];
+            q->data[t + shift] = q->all->data[t];
+            q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->all->data[t]};
+        }
+    }
+}
+
 /* ENTER: the columns from the first on are copied, and become entries of the rows. MULTIPLY: the products. */
 EXPORT int NAME(products)(const products_problem *q, int task) {
     if (task == MULTIPLY) {
@@ -363,14 +392,7 @@ EXPORT int NAME(products)(const products_problem *q, int task) {
         team_run(q->team, copy_some, q, (q->count + SOME_COPIED - 1) / SOME_COPIED);
         return 0;
     }
-    for (int64_t j = q->first; j < q->count; j++) {
-        const int64_t from = q->all->indptr[q->all->which[j - q->first]] - q->indptr[j];
-        for (int64_t t = q->indptr[j]; t < q->indptr[j + 1]; t++) {
-            const int64_t i = q->indices[t] = q->all->indices[from + t];
-            q->data[t] = q->all->data[from + t];
-            q->entries[q->starts[i] + q->lengths[i]++] = (row_entry){(int32_t)j, (float)q->data[t]};
-        }
-    }
+    team_run(q->team, enter_some, q, ROW_PARTS);
     return 0;
 }
 

@@ -24,12 +24,13 @@ typedef struct {
     const float *scaled;
     const double *root;
     factor_problem *factor;
+    const int64_t *splits; /* of sparse columns: see products_problem */
     team *team;
 } gram_step_problem;
 
 /* Scratch arrays: of a number for each row, and of one for each column. */
 typedef struct {
-    double *change, *new_a, *best_a, *h, *parts; /* parts: PARTS of them */
+    double *change, *new_a, *best_a, *h;
     float *low_rows;
     double *x, *best_x, *slope, *penalty, *rest, *missed, *moved, *work; /* work: 5 numbers for each column */
     int8_t *bound;
@@ -37,7 +38,7 @@ typedef struct {
 
 enum { DONE, DRIFTED, HARD };
 enum { PARTS = 4, SOME_COLUMNS = 16 }; /* in which sums are made, and columns whose products are: for a team */
-enum { MANY_COLUMNS = 256, MANY_ENTRIES = 1 << 16 }; /* from which sums are made in parts */
+enum { MANY_COLUMNS = 256, MANY_ENTRIES = 1 << 14 }; /* from which sums are made in parts */
 enum { SWEEPS = 60, REFINEMENTS = 3, SUPPORT_STEPS = 20 };
 enum { ROUNDS = 8, MORE_SWEEPS = 30 }; /* of solves for a support, and of descent after those that do not gain */
 static const double SUPPORT_RESIDUAL = 1e-5, FLAT = 1e-12;
@@ -78,34 +79,22 @@ static void dots(const gram_step_problem *q, const double *u, double *g) {
     else NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = u, .result = g}, PACKED_DOTS);
 }
 
-/* The sum of the columns whose entries begin in part `unit` of all entries. */
-static void some_activations(const void *job, int64_t unit) {
+/* The sum of the columns over a part of the rows. */
+static void some_activations(const void *job, int64_t part) {
     const columns_job *k = job;
     const columns_problem *X = &k->q->columns;
-    const int64_t *first = X->indptr, entries = first[X->count];
-    double *out = k->result + unit * X->n;
-    memset(out, 0, (size_t)X->n * sizeof(double));
-    for (int64_t j = 0; j < X->count; j++)
-        if (k->u[j] != 0.0 && first[j] * PARTS / (entries + 1) == unit) column_add(X, j, k->u[j], NULL, out);
+    const int64_t from = row_part(X->n, part), to = row_part(X->n, part + 1), *split = k->q->splits + part;
+    memset(k->result + from, 0, (size_t)(to - from) * sizeof(double));
+    for (int64_t j = 0; j < X->count; j++, split += ROW_PARTS + 1)
+        if (k->u[j] != 0.0) add_entries(X, split[0], split[1], k->u[j], k->result);
 }
 
 /* out = X d */
-static void activations(const gram_step_problem *q, const scratch *z, const double *d, double *out) {
+static void activations(const gram_step_problem *q, const double *d, double *out) {
     const columns_problem *X = &q->columns;
-    if (!X->indices) {
-        NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = d, .result = out}, PACKED_ACTIVATIONS);
-        return;
-    }
-    if (X->indptr[X->count] < MANY_ENTRIES) {
-        memset(out, 0, (size_t)X->n * sizeof(double));
-        for (int64_t j = 0; j < X->count; j++)
-            if (d[j] != 0.0) column_add(X, j, d[j], NULL, out);
-        return;
-    }
-    const columns_job job = {q, d, z->parts};
-    team_run(q->team, some_activations, &job, PARTS);
-    const double *part = z->parts;
-    for (int64_t i = 0, n = X->n; i < n; i++) out[i] = (part[i] + part[i + n]) + (part[i + 2 * n] + part[i + 3 * n]);
+    const columns_job job = {q, d, out};
+    if (X->indices) team_run(X->indptr[X->count] < MANY_ENTRIES ? NULL : q->team, some_activations, &job, ROW_PARTS);
+    else NAME(packed)(q->team, &(packed_problem){DENSE(X), .u = d, .result = out}, PACKED_ACTIVATIONS);
 }
 
 /* The same of columns less their mean, nearly. */
@@ -124,7 +113,7 @@ static void centred_dots(const gram_step_problem *q, const scratch *z, const dou
     for (int64_t j = 0; j < m; j++) g[j] -= q->mean[j] * sum;
 }
 
-static void centred_activations(const gram_step_problem *q, const scratch *z, const double *d, double *out) {
+static void centred_activations(const gram_step_problem *q, const double *d, double *out) {
     const int64_t n = q->columns.n, m = q->columns.count;
     if (q->scaled) {
         const packed_problem low = {
@@ -135,7 +124,7 @@ static void centred_activations(const gram_step_problem *q, const scratch *z, co
         return;
     }
     const double mean = double_dot(q->mean, d, m);
-    activations(q, z, d, out);
+    activations(q, d, out);
     for (int64_t i = 0; i < n; i++) out[i] -= mean;
 }
 
@@ -303,7 +292,7 @@ static int minimise(const gram_step_problem *q, const scratch *z) {
     const int64_t m = q->columns.count;
     const double gain = q->gain / (q->share * q->share);
     for (int64_t j = 0; j < m; j++) z->slope[j] /= q->share, z->penalty[j] = q->penalty[j] / q->share;
-    if (!q->factor) return descend(q, z, gain, 0.0, SWEEPS);
+    if (!q->factor) return descend(q, z, gain, gain, SWEEPS);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t used = 0;
         for (int64_t j = 0; j < m; j++) used += z->x[j] != 0.0;
@@ -317,17 +306,18 @@ static int minimise(const gram_step_problem *q, const scratch *z) {
 
 /* Residuals that stand for probabilities and, with an intercept, sum to zero: the class with more is shrunk. */
 static void make_feasible(const gram_step_problem *q) {
-    double total[2] = {0.0, 0.0};
-    for (int64_t i = 0; i < q->columns.n; i++) {
-        double wrong = -q->sign[i] * q->theta[i];
-        wrong = wrong > 0.0 ? wrong < q->s[i] ? wrong : q->s[i] : 0.0;
-        q->theta[i] = -q->sign[i] * wrong;
-        total[q->sign[i] > 0.0] += wrong;
+    const int64_t n = q->columns.n;
+    double *theta = q->theta;
+    for (int64_t i = 0; i < n; i++) {
+        double wrong = -q->sign[i] * theta[i];
+        wrong = wrong > 0.0 ? wrong : 0.0;
+        theta[i] = -q->sign[i] * (wrong < q->s[i] ? wrong : q->s[i]);
     }
     if (!q->intercept) return;
-    const double least = total[0] < total[1] ? total[0] : total[1];
-    const double share[2] = {total[0] > 0.0 ? least / total[0] : 0.0, total[1] > 0.0 ? least / total[1] : 0.0};
-    for (int64_t i = 0; i < q->columns.n; i++) q->theta[i] *= share[q->sign[i] > 0.0];
+    const double both = -double_dot(q->sign, theta, n), difference = -total_of(theta, n);
+    const double first = fmax(0.5 * (both - difference), 0.0), second = fmax(0.5 * (both + difference), 0.0);
+    const double least = fmin(first, second), one = first > 0.0 ? least / first : 0.0, two = second > 0.0 ? least / second : 0.0;
+    for (int64_t i = 0; i < n; i++) theta[i] *= 0.5 * (two + one + q->sign[i] * (two - one));
 }
 
 /* The objective less the value of the dual at theta, whose products with the columns are g, shrunk until it is feasible. */
@@ -366,7 +356,7 @@ static int correct(const gram_step_problem *q, const scratch *z) {
             if (z->bound[j] && far > most * q->penalty[j]) most = far / q->penalty[j];
         }
         if (most <= q->precision || round == REFINEMENTS) {
-            if (q->scaled && !round) activations(q, z, z->x, z->new_a);
+            if (q->scaled && !round) activations(q, z->x, z->new_a);
             return 1;
         }
         const double residual = 0.2 * q->precision / most > SUPPORT_RESIDUAL ? 0.2 * q->precision / most : SUPPORT_RESIDUAL;
@@ -379,10 +369,10 @@ static int correct(const gram_step_problem *q, const scratch *z) {
             z->x[j] = new;
         }
         double *moved = q->r;
-        centred_activations(q, z, z->rest, moved);
+        centred_activations(q, z->rest, moved);
         for (int64_t i = 0; i < n; i++) q->theta[i] -= z->h[i] * moved[i];
         if (q->scaled) continue;
-        if (!kept) centred_activations(q, z, z->missed, moved);
+        if (!kept) centred_activations(q, z->missed, moved);
         for (int64_t i = 0; i < n; i++) z->change[i] -= moved[i];
     }
 }
@@ -443,7 +433,7 @@ static int step(gram_step_problem *q, scratch *z) {
         for (int64_t j = 0; j < m; j++) z->slope[j] += q->ridge[j] * z->x[j];
         if (!minimise(q, z)) return HARD;
         for (int64_t j = 0; j < m; j++) z->rest[j] = z->x[j] - q->x[j];
-        centred_activations(q, z, z->rest, z->change);
+        centred_activations(q, z->rest, z->change);
         for (int64_t i = 0; i < n; i++) {
             q->theta[i] = q->r[i] + z->h[i] * (z->change[i] + shift);
             z->best_a[i] = q->a[i] + z->change[i] + shift;
@@ -461,7 +451,7 @@ static int step(gram_step_problem *q, scratch *z) {
     set_point(q, z->x, q->b + intercept_step(q, z->x, shift), z->change, shift, z->new_a, &at);
     if (better && at.value > best.value) {
         if (q->scaled) {
-            activations(q, z, z->best_x, z->best_a);
+            activations(q, z->best_x, z->best_a);
             set_point(q, z->best_x, best.b, NULL, 0.0, z->best_a, &best);
         }
         if (best.value < at.value) at = best, z->x = z->best_x, z->new_a = z->best_a;
@@ -478,15 +468,15 @@ static int step(gram_step_problem *q, scratch *z) {
    more than this; nothing has changed. */
 EXPORT int NAME(gram_step)(gram_step_problem *q) {
     const size_t m = (size_t)q->columns.count, n = (size_t)q->columns.n;
-    double *room = malloc(((5 + PARTS) * n + 12 * m + 1) * sizeof(double));
+    double *room = malloc((5 * n + 12 * m + 1) * sizeof(double));
     int8_t *bound = malloc(m + 1);
     if (!room || !bound) {
         free(room), free(bound);
         return 1;
     }
-    double *columns = room + (5 + PARTS) * n, b = q->b;
+    double *columns = room + 5 * n, b = q->b;
     scratch z = {
-        .change = room, .new_a = room + n, .best_a = room + 2 * n, .h = room + 3 * n, .low_rows = (float *)(room + 4 * n), .parts = room + 5 * n,
+        .change = room, .new_a = room + n, .best_a = room + 2 * n, .h = room + 3 * n, .low_rows = (float *)(room + 4 * n),
         .x = columns, .best_x = columns + m, .slope = columns + 2 * m, .penalty = columns + 3 * m, .rest = columns + 4 * m,
         .missed = columns + 5 * m, .moved = columns + 6 * m, .work = columns + 7 * m, .bound = bound,
     };

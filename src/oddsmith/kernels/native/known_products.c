@@ -47,7 +47,9 @@ static int read_low(const known_problem *q) {
     return failed;
 }
 
-enum { SOME_COLUMNS = 1024 }; /* a unit of work */
+enum { SOME_COLUMNS = 1024, SOME_READ = 64, MOST_UNITS = 1 << 15 }; /* a unit of work, and of reading; as many at most */
+
+INLINE double lesser(double a, double b) { return a < b ? a : b; } /* fmin is a call */
 
 /* Estimate some products, and mark the columns that must be read. */
 static void estimate_some(const void *job, int64_t unit) {
@@ -63,12 +65,12 @@ static void estimate_some(const void *job, int64_t unit) {
     for (int64_t j = first; j < end; j++) {
         const double estimate = q->estimate[j];
         if (q->mark[j]) continue;
-        const double far = fmin(q->euclidean * q->norms[j], q->largest * q->sums[j]);
-        const double most = fmin(q->euclidean_all * q->norms[j], q->largest_all * q->sums[j]);
+        const double far = lesser(q->euclidean * q->norms[j], q->largest * q->sums[j]);
+        const double most = lesser(q->euclidean_all * q->norms[j], q->largest_all * q->sums[j]);
         outside += LENGTH(c, j);
         if (fabs(estimate) + far <= q->limit[j]) continue;
         if (most <= q->limit[j]) {
-            q->estimate[j] = fmax(fmin(estimate, most), -most);
+            q->estimate[j] = copysign(lesser(fabs(estimate), most), estimate);
             continue;
         }
         q->mark[j] = READ;
@@ -78,11 +80,15 @@ static void estimate_some(const void *job, int64_t unit) {
     __atomic_add_fetch(q->doubtful + 1, outside, __ATOMIC_RELAXED);
 }
 
+/* The columns of a unit of reading: few, since the longest columns often follow each other. */
+INLINE int64_t columns_read(const columns_problem *c) { return most(SOME_READ, c->count / MOST_UNITS + 1); }
+
 /* Read some columns, those that are marked. */
 static void read_some(const void *job, int64_t unit) {
     const known_problem *q = job;
     const columns_problem *c = &q->columns;
-    for (int64_t j = unit * SOME_COLUMNS; j < least(c->count, (unit + 1) * SOME_COLUMNS); j++)
+    const int64_t some = columns_read(c);
+    for (int64_t j = unit * some; j < least(c->count, (unit + 1) * some); j++)
         if (q->mark[j] == READ) q->estimate[j] = column_dot(c, j, c->v);
 }
 
@@ -99,7 +105,7 @@ EXPORT int NAME(known_products)(known_problem *q) {
     if (q->everything)
         for (int64_t j = 0; j < c->count; j++) q->mark[j] = q->mark[j] ? q->mark[j] : READ;
     if (q->low) return read_low(q);
-    team_run(q->team, read_some, q, units);
+    team_run(q->team, read_some, q, (c->count + columns_read(c) - 1) / columns_read(c));
     return 0;
 }
 
