@@ -57,7 +57,7 @@ def test_a_number_is_a_scale() -> None:
     assert as_prior(prior) is prior
     for number in (2, 2.0, np.float32(2.0), np.int64(2)):
         assert as_prior(number).scale == 2.0
-    for wrong in ("wide", True, [1.0], object()):
+    for wrong in ("wide", True, [1.0], np.ones(2), object()):
         with pytest.raises(InvalidTypeError, match="prior must be None, a positive number"):
             as_prior(wrong)
 

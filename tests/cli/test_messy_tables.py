@@ -453,3 +453,13 @@ def test_negative_numbers_of_bookkeepers_and_typesetters_are_numbers(
     ended = run("fit", "t.csv", "-t", "sold", "--basis", "standardize", *how, "-o", "m.odds")
     assert ended.code == 0 and "Recognised 'gain' as numbers" in ended.err
     np.testing.assert_allclose(oddsmith.load("m.odds").basis_.steps[0].mean_, [gain.mean()])
+
+
+@pytest.mark.parametrize("how", [(), ("--memory", "100MB")])
+def test_dates_as_text_in_parquet_are_recognised_without_a_warning_that_they_are_not(
+    run: Any, how: tuple[str, ...]
+) -> None:
+    days = [f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N)]
+    parquet.write_table(pa.table({"day": days, "size": SIZE, "sold": SOLD}), "t.parquet")
+    ended = run("fit", "t.parquet", "-t", "sold", *how, "-o", "m.odds")
+    assert ended.code == 0 and "Recognised 'day' as dates" in ended.err and "Warning" not in ended.err

@@ -383,3 +383,14 @@ def test_rows_without_a_label_are_left_out_alone(missing, library, tmp_path):
     if missing != "drop" and library != "csv":
         with pytest.raises(InvalidInputError, match=r"design=Design\(unlabelled='drop'\) leaves them out"):
             LogisticRegression(design=Design(missing=missing)).fit(data, y="y")
+
+
+def test_infinite_number_beside_a_category_stored_as_codes_is_refused_by_its_name() -> None:
+    rng = np.random.default_rng(0)
+    table = polars.DataFrame({"id": rng.integers(0, 30, 300).astype(str), "x": rng.normal(size=300)})
+    infinite = table.with_columns(x=polars.when(polars.col("x") > 2.0).then(np.inf).otherwise(polars.col("x")))
+    y = rng.integers(0, 2, 300)
+    model = LogisticRegression(prior=1.0).fit(table, y)
+    for refused in (lambda: LogisticRegression(prior=1.0).fit(infinite, y), lambda: model.predict(infinite)):
+        with pytest.raises(InvalidInputError, match="column 'x' has .* infinite values"):
+            refused()

@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from oddsmith.design.level_checks import FEW_LEVELS, describe_ids, describe_many, describe_numbers, not_numbers
-from oddsmith.design.text_columns import attached_note
+from oddsmith.design.text_columns import attached_note, find_formats, read_as_text
 from oddsmith.errors import FormatWarning, InvalidInputError, LevelsWarning, OddsmithWarning
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ write its numbers plainly.
         warnings.warn(note, FormatWarning, stacklevel=2)
     if target is not None and target not in table.column_names:
         return  # whoever reads it refuses that
+    formats = {} if read_as_text(table) else find_formats(table, target)  # which the fit reports
     levels = []
     for column in table.column_names:
         if formula is not None and column not in formula and column != target:
@@ -57,7 +58,7 @@ write its numbers plainly.
         text, kind = None, OddsmithWarning
         if column == target:
             text = _check_target(column, values)
-        elif pa.types.is_string(type_):
+        elif pa.types.is_string(type_) and (column not in formats or formats[column].kind == "levels"):
             texts = values.drop_null().unique()
             text, kind = _check_texts(column, texts.to_pylist(), len(values) - values.null_count)
             levels.append((column, 0 if text else len(texts)))

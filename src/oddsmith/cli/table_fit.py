@@ -11,6 +11,7 @@ from oddsmith.cli.data import InputData, check_column
 from oddsmith.cli.data_lint import check_columns
 from oddsmith.cli.model_spec import ModelSpec
 from oddsmith.cli.output import spinner
+from oddsmith.design.text_columns import attach
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.text import TypeInferenceError
 from oddsmith.engines.scan import Wrapped
@@ -101,7 +102,8 @@ def _head(pieces: Any) -> pa.Table:
     """Return the first rows of files, which show most problems with columns."""
     try:
         files: Any = pieces.innermost if isinstance(pieces, Wrapped) else pieces
-        return files.head()
+        head = files.head()
+        return head if files.text_sample(files.columns) else attach(head, {}, {})  # formats of text files are known
     except TypeInferenceError:  # the fit finds out which types hold all rows
         return pa.table({name: pa.nulls(1) for name in pieces.columns})
 

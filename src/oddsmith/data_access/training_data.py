@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import leave_out, read_weights, weigh_classes
-from oddsmith.design.fitted_design import through_design
+from oddsmith.design.fitted_design import column_names, through_design
 from oddsmith.design.inputs import feature_names
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
 from oddsmith.engines.scan import is_elsewhere
@@ -93,7 +93,7 @@ def read_data(
     offset = inputs.read_offset(offset, n, len(classes), present)
     s = weigh_classes(model, classes, t, s, reset=reset)
     source = MemorySource(rows, t, len(classes), s, offset=offset, given=_given_columns(X, rows))
-    return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))
+    return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, column_names(model, rows)))
 
 
 def _given_columns(X: Any, rows: inputs.ArrayOrCSR | SplitRows) -> tuple[Any, Any] | None:

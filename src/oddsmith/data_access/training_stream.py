@@ -147,7 +147,7 @@ def read_stream(
         del summary  # and its sample
         rows = (table and table.encoded(encode)) or collect(parts, encode, len(classes))
         names = learned.get_feature_names_out  # of many levels they take a while
-        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, names()))
+        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, names))
     if table is not None and form is None and small and fits(parts, summary.n_rows, _width(encode, summary)):
         dense = table.encoded(encode)
         if dense is not None:

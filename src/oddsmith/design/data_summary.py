@@ -362,12 +362,8 @@ class BlockEncoder:
             return rows
         compact = rows.compact(self.dtype)
         if not self.missing:
-            try:
-                inputs.check_finite(compact, None)
-            except InvalidInputError:  # names are made of all levels
-                assert self.design is not None
-                inputs.check_finite(compact, self.design.get_feature_names_out())
-                raise
+            assert self.design is not None
+            inputs.check_finite(compact, self.design.get_feature_names_out)  # names are made of all levels
         return compact
 
     def _codes(self, labels: Sequence[object]) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -9,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 
-from oddsmith.design.inputs import Encoded, as_array, as_table, learned_design, split_target, take_rows
+from oddsmith.design.inputs import Encoded, as_array, as_table, feature_names, learned_design, split_target, take_rows
 from oddsmith.design.text_columns import keep_formats, learned_formats, read_formats, recognise
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.priors import GaussianPrior
+from oddsmith.protocols import Labels
+from oddsmith.rows import SplitRows
 
 if TYPE_CHECKING:
     from oddsmith.design.table import Design
@@ -63,6 +66,12 @@ def through_design(
     if kept is not None and kept.dtype == bool:
         return Encoded(rows, kept), labels, sample_weight, offset
     return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
+
+
+def column_names(estimator: BaseEstimator, rows: object) -> Labels | Callable[[], Labels] | None:
+    """Return the names of the columns of checked rows for `check_finite`: rows in parts have those of the design."""
+    design = learned_design(estimator) if isinstance(rows, SplitRows) else None
+    return feature_names(estimator) if design is None else design.get_feature_names_out
 
 
 def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:

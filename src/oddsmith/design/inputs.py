@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite, isnan, nan
@@ -313,8 +313,8 @@ def dense(rows: ArrayOrCSR) -> Array:
     return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
-def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
-    """Refuse NaN and infinity, saying in which column and row."""
+def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | Callable[[], Labels] | None) -> None:
+    """Refuse NaN and infinity, saying in which column and row; names that take a while are given as a function."""
     parts: Sequence[Any] = (rows,)
     if isinstance(rows, SplitRows):
         # Codes and integers are finite, and columns of a design that are not plain are checked there.
@@ -331,6 +331,7 @@ def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
                 break
         else:
             return
+    names = names() if callable(names) else names
     raise nonfinite_error(rows.concrete().X if isinstance(rows, SplitRows) else rows, names)
 
 

@@ -62,12 +62,16 @@ def recognise(X: Any, y: object = None) -> tuple[Any, dict[str, TextFormat]]:
         return X, {}
     arrow = arrow_table(table)
     known = _attached(arrow)
-    was_text = arrow is not None and DIALECT in (arrow.schema.metadata or {})  # whoever read it has looked
-    found = {} if was_text else find_formats(X, y, known)
+    found = {} if read_as_text(arrow) else find_formats(X, y, known)
     if not found:
         return X, known
     warnings.warn(describe(found), FormatWarning, stacklevel=caller_level())
     return read_formats(X, found), {**known, **found}
+
+
+def read_as_text(table: pa.Table | None) -> bool:
+    """Return whether a table comes from a text file: its reader has looked for formats."""
+    return table is not None and DIALECT in (table.schema.metadata or {})
 
 
 def find_formats(X: Any, y: object = None, known: Container[str] = ()) -> dict[str, TextFormat]:

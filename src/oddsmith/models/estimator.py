@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
+from oddsmith.design.fitted_design import column_names
 from oddsmith.design.inputs import check_finite, check_fitted, feature_names, learned_design, read_rows
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
@@ -74,7 +75,7 @@ class Estimator(BaseEstimator):
         """Return `_rows`; with ``split``, large tables may come in parts, with categories as codes."""
         self._check_fitted()
         rows = read_rows(self, X, reset=False, split=split and not has_basis(self))
-        check_finite(rows, feature_names(self))
+        check_finite(rows, column_names(self, rows))
         return expanded(self, rows)
 
 
