@@ -12,6 +12,7 @@ import pytest
 from oddsmith import Design, GaussianPrior, LogisticRegression, load
 from oddsmith.design import table as design
 from oddsmith.errors import InvalidInputError, LevelsWarning, UnavailableError
+from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.solvers import policy
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{LevelsWarning.__module__}.{LevelsWarning.__name__}")
@@ -89,3 +90,13 @@ def test_posterior_predictive_evidence_and_leave_one_out_equal_those_of_the_whol
     with pytest.raises(InvalidInputError, match="not the rows"):
         model.leave_one_out(X, ~y, sample_weight=s)
     np.testing.assert_allclose(found.covariance, posterior.covariance, rtol=1e-6, atol=1e-9)
+
+
+def test_covariance_of_too_many_levels_is_refused_before_a_matrix_of_its_size_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = polars.DataFrame({"g": (np.arange(20_000) % 5100).astype(str)})
+    model = LogisticRegression(1.0).fit(table, np.arange(20_000) % 2)
+    monkeypatch.setattr(FittedState, "jacobian", lambda state: pytest.fail("A matrix was made."))
+    with pytest.raises(UnavailableError, match="the Hessian of 5,100 weights, and those of up to 5,000"):
+        _ = model.posterior_.covariance

@@ -14,8 +14,10 @@ from tests.report.reading import HOSTILE, Page, check_harmless
 
 from oddsmith import Design, GaussianClassifier, LogisticRegression, Polynomial, Standardize
 from oddsmith.data import load_dataset
+from oddsmith.design.levels import LevelNames
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.report import make_report
+from oddsmith.report.terms import indicator_texts
 
 
 def visitors(n: int = 400, seed: int = 3) -> tuple[pd.DataFrame, Any]:
@@ -225,3 +227,20 @@ def test_odds_ratios_near_one_keep_their_digits_and_columns_set_aside_have_no_ba
     assert names == ["charges", "RENT_PAID"]
     shown = next(line for line in str(model.summary()).splitlines() if line.startswith("charges"))
     assert 1.0 < float(shown.split()[-2]) < float(shown.split()[-3]) < float(shown.split()[-1]) < 1.001
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
+def test_a_table_of_many_levels_is_described_in_time_that_grows_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    group = rng.permutation(30_000) % 3000
+    model = LogisticRegression(1.0).fit(pd.DataFrame({"g": group.astype(str)}), rng.integers(0, 2, 30_000))
+    calls, read = [0], LevelNames.__getitem__
+
+    def counted(names: LevelNames, i: object) -> Any:
+        calls[0] += 1
+        return read(names, i)
+
+    monkeypatch.setattr(LevelNames, "__getitem__", counted)
+    texts = indicator_texts(model)
+    assert len(texts) == model.coef_.size == 2999 and texts["g[7]"] == "7 instead of 0"
+    assert calls[0] <= 2 * 2999

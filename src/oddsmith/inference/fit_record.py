@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -155,6 +156,12 @@ class FitRecord:
         if self.design is None or self.design.get_feature_names_out().tolist() != list(self.names):
             return ()
         return self.design.terms_
+
+    @property
+    def places_of_terms(self) -> list[tuple[int, Term]]:
+        """The terms of the design, each with the place of its first column."""
+        terms = self.terms
+        return list(zip(accumulate((term.width for term in terms), initial=0), terms, strict=False))
 
     def column(self, name: object) -> int:
         """Return the place of a column; a name that is not one is refused."""

@@ -374,8 +374,8 @@ def _own_groups(fit: FitRecord) -> dict[str, list[int]]:
         return {name: [j] for j, name in enumerate(fit.names) if name not in aliased}
     texts = [[expression_of(factor).text for factor in term.factors] for term in fit.terms]
     groups: dict[str, list[int]] = {}
-    for term, own in zip(fit.terms, texts, strict=True):
-        places = [fit.names.index(name) for name in term.names if name not in aliased]
+    for (start, term), own in zip(fit.places_of_terms, texts, strict=True):
+        places = [start + j for j, name in enumerate(term.names) if name not in aliased]
         if places and not any(set(own) < set(other) for other in texts):
             groups[term.names[0] if term.width == 1 else ":".join(own)] = places
     return groups

@@ -165,7 +165,7 @@ def _categories(fit: FitRecord) -> dict[int, list[int]]:
     """Return the columns of all levels for each column of a category; refuse designs that use a column twice."""
     used: set[str] = set()
     levels: dict[int, list[int]] = {}
-    for term in fit.terms:
+    for start, term in fit.places_of_terms:
         own = [factor for factor in term.factors if factor.what != "indicator"]
         columns = {name for factor in own for name in expression_of(factor).columns}
         is_category = len(own) == 1 and own[0].what == "levels"
@@ -177,7 +177,7 @@ def _categories(fit: FitRecord) -> dict[int, list[int]]:
             )
         used |= columns
         if is_category:
-            places = [fit.names.index(name) for name in term.names]
+            places = list(range(start, start + term.width))
             levels |= dict.fromkeys(places, places)
     return levels
 

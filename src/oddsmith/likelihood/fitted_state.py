@@ -181,8 +181,9 @@ class FittedState:
 
     def covariance(self) -> Array:
         """Return the inverse of the objective's Hessian as the covariance of the reported weights, RP × RP."""
+        factor = self.factor  # first, since it refuses more weights than memory holds
         J = self.jacobian()
-        S: Array = J @ self.factor.solve(np.ascontiguousarray(J.T))
+        S: Array = J @ factor.solve(np.ascontiguousarray(J.T))
         return (S + S.T) / 2.0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+
 import numpy as np
 import numpy.typing as npt
 
@@ -77,25 +80,23 @@ def indicator_texts(model: Classifier) -> dict[str, str]:
     texts = {}
     for term in design.terms_:
         if len(term.factors) == 1:
-            for name in term.names:
-                text = _compared(term.factors[0], name, design.kinds_, design.categories_)
-                if text:
-                    texts[name] = text
+            compared = _compared(term.factors[0], design.kinds_, design.categories_)
+            texts |= {name: text for name, text in zip(term.names, compared, strict=False) if text}
         elif all(factor.what != "numbers" for factor in term.factors):
             texts |= dict.fromkeys(term.names, "both levels together")
     return texts
 
 
-def _compared(factor: Factor, name: str, kinds: dict[str, str], categories: dict[str, Category]) -> str:
+def _compared(factor: Factor, kinds: dict[str, str], categories: dict[str, Category]) -> Iterable[str]:
+    """Return what each column of a factor compares, empty for numbers."""
     if factor.what == "indicator":
-        return "missing instead of its mean"
+        return ["missing instead of its mean"]
     expression = expression_of(factor)
     if factor.what == "numbers":
-        return "true instead of false" if kinds.get(expression.column or "") == "boolean" else ""
+        is_boolean = kinds.get(expression.column or "") == "boolean"
+        return ["true instead of false"] if is_boolean else []
     category = categories.get(expression.category or expression.column or "")
     if category is None or factor.full:
-        return "this level"
-    places = category.columns(full=False)
-    level = category.levels[places[factor.names.index(name)]]
-    reference = category.levels[category.reference]
-    return " instead of ".join(MISSING if one is None else str(one) for one in (level, reference))
+        return repeat("this level")
+    shown = [MISSING if level is None else str(level) for level in category.levels]
+    return [f"{shown[i]} instead of {shown[category.reference]}" for i in category.columns(full=False)]
