@@ -433,7 +433,9 @@ def as_prior(prior: object) -> GaussianPrior | None:
     if isinstance(prior, JeffreysPrior):
         raise InvalidTypeError("A JeffreysPrior works in LogisticRegression.fit only. Use a GaussianPrior or a number.")
     if isinstance(prior, bool | str | complex) or not np.isscalar(prior):
-        hint = f" To select σ, use GaussianPrior({prior!r})." if isinstance(prior, str) and prior in SCALE_CRITERIA else ""
+        hint = (
+            f" To select σ, use GaussianPrior({prior!r})." if isinstance(prior, str) and prior in SCALE_CRITERIA else ""
+        )
         raise InvalidTypeError(
             f"prior must be None, a positive number (the standard deviation σ of the weights) or a GaussianPrior; "
             f"found {prior!r}.{hint}"

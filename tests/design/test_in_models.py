@@ -392,5 +392,5 @@ def test_infinite_number_beside_a_category_stored_as_codes_is_refused_by_its_nam
     y = rng.integers(0, 2, 300)
     model = LogisticRegression(prior=1.0).fit(table, y)
     for refused in (lambda: LogisticRegression(prior=1.0).fit(infinite, y), lambda: model.predict(infinite)):
-        with pytest.raises(InvalidInputError, match="column 'x' has .* infinite values"):
+        with pytest.raises(InvalidInputError, match=r"column 'x' has .* infinite values"):
             refused()

@@ -354,7 +354,7 @@ def test_passes_that_follow_unseen_end_with_a_certificate(
 def test_a_bound_in_half_precision_is_below_the_hessian(device: str) -> None:
     """Nearly dependent columns, whose rounding in half precision is as large as what tells them apart."""
     from oddsmith.kernels.device.tensors import gram_rounding
-    from oddsmith.likelihood.device_walk import SHIFT, _shifted_factor
+    from oddsmith.likelihood.device_iterate import SHIFT, _shifted_factor
 
     generator = torch.Generator().manual_seed(0)
     for noise in (1.0, 0.5, 0.1, 0.01, 1e-3):

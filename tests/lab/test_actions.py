@@ -13,7 +13,7 @@ from oddsmith import REJECT, JeffreysPrior, LogisticRegression, Polynomial
 from oddsmith.lab.actions import STORIES
 from oddsmith.lab.pane_model import BASES, COVARIANCES, INNER, KINDS
 from oddsmith.lab.presets import PRESETS, draw_points
-from oddsmith.lab.steps import Likelihood, walk
+from oddsmith.lab.steps import Likelihood, iterate
 from oddsmith.lectures import topics
 from oddsmith.links import LINKS
 
@@ -116,12 +116,12 @@ def test_steps_equal_the_printed_formulas() -> None:
     g = sum((y[n] - t[n]) * Phi[n] for n in range(40))
     expected = {"gradient": w - 0.05 * g, "newton": w - np.linalg.inv(H) @ g}
     for method, new in expected.items():
-        path = walk(problem, w[None, :], method, step_size=0.05, count=1, theta=0.0, seed=0)
+        path = iterate(problem, w[None, :], method, step_size=0.05, count=1, theta=0.0, seed=0)
         assert path.weights[1, 0] == pytest.approx(new, abs=1e-12)
-    path = walk(problem, w[None, :], "sgd", step_size=0.05, count=1, theta=0.0, seed=0)
+    path = iterate(problem, w[None, :], "sgd", step_size=0.05, count=1, theta=0.0, seed=0)
     n = path.rows[0]
     assert path.weights[1, 0] == pytest.approx(w - 0.05 * (y[n] - t[n]) * Phi[n], abs=1e-12)
-    path = walk(problem, w[None, :], "perceptron", step_size=1.0, count=1, theta=0.0, seed=0)
+    path = iterate(problem, w[None, :], "perceptron", step_size=1.0, count=1, theta=0.0, seed=0)
     n = path.rows[0]
     assert (2 * t[n] - 1) * (Phi[n] @ w) <= 0
     assert path.weights[1, 0] == pytest.approx(w + (2 * t[n] - 1) * Phi[n], abs=1e-12)
@@ -131,8 +131,8 @@ def test_steps_equal_the_printed_formulas() -> None:
 def test_gap_bounds_the_distance_to_the_optimum(preset: str) -> None:
     X, t = draw_points(preset, 80, 1.6, 0)
     problem = Likelihood(Phi=np.column_stack([np.ones(80), X]), t=t, K=int(t.max()) + 1)
-    path = walk(problem, np.zeros(problem.shape), "gradient", step_size=0.02, count=800, theta=0.0, seed=0).weights
-    best = problem.value(walk(problem, path[-1], "newton", step_size=1, count=50, theta=1e-12, seed=0).weights[-1])
+    path = iterate(problem, np.zeros(problem.shape), "gradient", step_size=0.02, count=800, theta=0.0, seed=0).weights
+    best = problem.value(iterate(problem, path[-1], "newton", step_size=1, count=50, theta=1e-12, seed=0).weights[-1])
     bounds = np.array([problem.gap(W) for W in path])
     gaps = np.array([problem.value(W) for W in path]) - best
     assert np.isfinite(bounds[-1]) and (bounds >= gaps - 1e-9).all() and bounds[-1] < 10 * gaps[-1] + 1e-6

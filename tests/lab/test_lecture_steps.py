@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oddsmith.lab.steps import Likelihood, Path, walk
+from oddsmith.lab.steps import Likelihood, Path, iterate
 from oddsmith.lectures import algorithms
 
 
@@ -19,7 +19,7 @@ def problem(request: pytest.FixtureRequest) -> Likelihood:
 
 def steps(problem: Likelihood, method: str, count: int, step_size: float = 0.05) -> Path:
     start = np.array([[0.1, -0.2, 0.3]])
-    return walk(problem, start, method, step_size=step_size, count=count, theta=1e-9, seed=3)
+    return iterate(problem, start, method, step_size=step_size, count=count, theta=1e-9, seed=3)
 
 
 def test_newton_is_irls(problem: Likelihood) -> None:

@@ -399,7 +399,11 @@ REFUSED_PARAMETERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "prior of zero": ({"prior": 0.0}, InvalidInputError, "positive number .*found 0.0.*prior=None"),
     "negative prior": ({"prior": -1.0}, InvalidInputError, "positive number .*found -1.0"),
     "infinite prior": ({"prior": np.inf}, InvalidInputError, "positive number .*found inf"),
-    "criterion for a prior": ({"prior": "loo"}, InvalidTypeError, r"found .loo.. To select σ, use GaussianPrior\(.loo.\)"),
+    "criterion for a prior": (
+        {"prior": "loo"},
+        InvalidTypeError,
+        r"found .loo.. To select σ, use GaussianPrior\(.loo.\)",
+    ),
     "word for a prior": ({"prior": "ridge"}, InvalidTypeError, "prior must be None, a positive number.*'ridge'"),
     "True for a prior": ({"prior": True}, InvalidTypeError, "prior must be None"),
     "empty prior": ({"prior": GaussianPrior()}, InvalidInputError, "either scale.*or covariance"),

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import leave_out, read_weights, weigh_classes
 from oddsmith.design.fitted_design import column_names, through_design
-from oddsmith.design.inputs import feature_names
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import NeedsMemoryError

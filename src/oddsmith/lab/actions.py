@@ -12,11 +12,11 @@ import numpy as np
 from oddsmith.lab.decisions import answer_decisions, answer_widths
 from oddsmith.lab.fields import Fields
 from oddsmith.lab.maps import LAYERS
+from oddsmith.lab.optimiser_path import METHODS, answer_path
 from oddsmith.lab.pane import MOST_CLASSES, MOST_POINTS, answer_pane, answer_script
 from oddsmith.lab.pane_model import BASES, COVARIANCES, INNER, KINDS, PRIORS
 from oddsmith.lab.presets import PRESETS, draw_points
 from oddsmith.lab.tables import answer_columns, answer_table
-from oddsmith.lab.walks import METHODS, answer_walk
 from oddsmith.links import LINKS
 
 Action = Callable[[Fields], dict[str, Any]]
@@ -63,7 +63,7 @@ ACTIONS: dict[str, Action] = {
     "menu": answer_menu,
     "points": answer_points,
     "pane": answer_pane,
-    "walk": answer_walk,
+    "walk": answer_path,
     "decisions": answer_decisions,
     "widths": answer_widths,
     "columns": answer_columns,

@@ -21,7 +21,7 @@ FARTHEST = 1e6  # A path that leaves this box has diverged.
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
-    """The objective that is walked on: E(W) = −Σ log p(t | φ) + ½ α‖W‖², the intercept's column free of the prior.
+    """The objective of the steps: E(W) = −Σ log p(t | φ) + ½ α‖W‖², the intercept's column free of the prior.
 
     ``firth`` adds −½ log det of the information (Jeffreys' prior), for two classes. ``Phi`` has a first column of ones,
     ``t`` the codes of the classes from 0 to K − 1.
@@ -161,12 +161,14 @@ class Path:
     ending: str
 
 
-def walk(problem: Likelihood, W0: Array, method: str, *, step_size: float, count: int, theta: float, seed: int) -> Path:
+def iterate(
+    problem: Likelihood, W0: Array, method: str, *, step_size: float, count: int, theta: float, seed: int
+) -> Path:
     """Return the path of a method from a start: at most ``count`` steps, until no weight moves by more than ``theta``.
 
     >>> Phi, t = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([0, 1, 0, 1])
     >>> problem = Likelihood(Phi=Phi, t=t, K=2, alpha=1.0)
-    >>> path = walk(problem, np.zeros((1, 2)), "newton", step_size=1.0, count=20, theta=1e-8, seed=0)
+    >>> path = iterate(problem, np.zeros((1, 2)), "newton", step_size=1.0, count=20, theta=1e-8, seed=0)
     >>> path.weights[-1].round(6).tolist(), path.ending
     ([[-0.226438, 0.452875]], 'converged')
     """

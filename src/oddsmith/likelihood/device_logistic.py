@@ -75,11 +75,11 @@ class DeviceLogistic:
         """Where sums are computed."""
         return self.source.device
 
-    def walk(self, x: Array) -> Any:
-        """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""
-        from oddsmith.likelihood.device_walk import DeviceWalk
+    def iterate(self, x: Array) -> Any:
+        """Return an iterate at a point that the device moves by itself; None if it cannot."""
+        from oddsmith.likelihood.device_iterate import DeviceIterate
 
-        return DeviceWalk.from_point(self, x)
+        return DeviceIterate.from_point(self, x)
 
     @property
     def room(self) -> int | None:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
 from oddsmith.design.fitted_design import column_names
-from oddsmith.design.inputs import check_finite, check_fitted, feature_names, learned_design, read_rows
+from oddsmith.design.inputs import check_finite, check_fitted, learned_design, read_rows
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError

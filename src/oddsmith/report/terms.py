@@ -77,7 +77,7 @@ def indicator_texts(model: Classifier) -> dict[str, str]:
     design = learned_design(model)
     if design is None:
         return {}
-    texts = {}
+    texts: dict[str, str] = {}
     for term in design.terms_:
         if len(term.factors) == 1:
             compared = _compared(term.factors[0], design.kinds_, design.categories_)

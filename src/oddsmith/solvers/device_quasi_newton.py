@@ -45,8 +45,8 @@ class DevicePasses(DeviceSubsample, Protocol):
     def size(self) -> int:
         """Number of weights."""
 
-    def walk(self, x: Array) -> Any:
-        """Return a walk from a point, whose steps the device takes by itself; None if it cannot."""
+    def iterate(self, x: Array) -> Any:
+        """Return an iterate at a point that the device moves by itself; None if it cannot."""
 
     @property
     def room(self) -> int | None:
@@ -258,7 +258,9 @@ class QuasiNewtonOnTensors:
         sizes = device_sizes(f.n_rows, f.size, policy.POLICY, f.room)
         sample = f.subsample(sizes[-1], self.seed)
         certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
-        start = self._walked(f, certificate, sizes, w, recorder) or self._start(f, sample, sizes, w, recorder)  # 1
+        start = self._subsampled_steps(f, certificate, sizes, w, recorder) or self._start(
+            f, sample, sizes, w, recorder
+        )  # 1
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
@@ -270,7 +272,7 @@ class QuasiNewtonOnTensors:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
-    def _walked(
+    def _subsampled_steps(
         self, f: DevicePasses, certificate: TensorCertificate, sizes: tuple[int, ...], x: Array, recorder: Recorder
     ) -> DeviceStart | None:
         """As `_start`, by steps whose number is fixed beforehand; None unless each of them was good enough.
@@ -278,56 +280,56 @@ class QuasiNewtonOnTensors:
         The first pass begins before the steps on subsamples are judged. If all were good, it is followed by as many as
         are likely to end with a certificate.
         """
-        sample, walk = certificate.sample, None if WEIGHTS in recorder.columns else f.walk(x)
-        if walk is None:
+        sample, iterate = certificate.sample, None if WEIGHTS in recorder.columns else f.iterate(x)
+        if iterate is None:
             return None
-        parts, ends = self._descend(walk, sample, sizes)
-        passes = certificate.passes_for(0.5 * sample.weight) if walk.bounds_curvature else 1
-        walk.begin_pass(compare=passes == 2 and not f.few)
-        log = walk.judge()
+        parts, ends = self._descend(iterate, sample, sizes)
+        passes = certificate.passes_for(0.5 * sample.weight) if iterate.bounds_curvature else 1
+        iterate.begin_pass(compare=passes == 2 and not f.few)
+        log = iterate.read_log()
         if not self._good(parts, ends, log):
-            walk.abandon()
+            iterate.count_passes()
             return None
         for part, end in zip(parts, ends, strict=True):
             loss, penalty, square = log[end - 1, :3].tolist()
             at = ObjectiveValue(w=x, value=loss + penalty, log_likelihood=-loss, gradient=np.array([math.sqrt(square)]))
             recorder.add_subsample(at, f"Newton on {part.n_rows:,} rows")
         for k in range(1, passes):
-            walk.begin_pass(exact=k == passes - 1, compare=k == passes - 2 and not f.few)
-        return self._judged(walk, certificate, recorder)
+            iterate.begin_pass(exact=k == passes - 1, compare=k == passes - 2 and not f.few)
+        return self._judged(iterate, certificate, recorder)
 
     @staticmethod
-    def _descend(walk: Any, sample: DevicePasses, sizes: tuple[int, ...]) -> tuple[list[DevicePasses], list[int]]:
+    def _descend(iterate: Any, sample: DevicePasses, sizes: tuple[int, ...]) -> tuple[list[DevicePasses], list[int]]:
         """Take the steps on subsamples; return these, and how many steps there were at the end of each."""
         parts, ends = [], []
         for k, rows in enumerate(sizes):
             parts.append(sample if rows == sizes[-1] else sample.thinned(rows))
-            takes = [partial(walk.newton, last=rows == sizes[-1])]
+            takes = [partial(iterate.newton_step, last=rows == sizes[-1])]
             if k == 0 and (sample.few or len(sizes) == 1):
                 takes *= 2 if len(sizes) > 1 else 3  # the weights that the first gives are too small
             elif not sample.few and 0 < k < len(sizes) - 1:
-                takes = [walk.step, walk.step]  # a Hessian would cost more
+                takes = [iterate.lbfgs_step, iterate.lbfgs_step]  # a Hessian would cost more
             for take in takes:
                 take(parts[-1])
-            ends.append(walk.steps)
+            ends.append(iterate.steps)
         return parts, ends
 
     @staticmethod
-    def _judged(walk: Any, certificate: TensorCertificate, recorder: Recorder) -> DeviceStart | None:
-        """Return the passes of a walk up to the first that led up, or None if there is none."""
+    def _judged(iterate: Any, certificate: TensorCertificate, recorder: Recorder) -> DeviceStart | None:
+        """Return the passes of an iterate up to the first that led up, or None if there is none."""
         found: list[ObjectiveValue] = []
         certified = False
-        for e, known in walk.evaluations():
+        for e, known in iterate.evaluations():
             if not math.isfinite(e.value) or (found and e.value > found[-1].value + 1e-7 * abs(found[-1].value)):
                 break
             recorder.add(e, 1.0)
             found.append(e)
             certified = known is not None and certificate.accept(e, known)
-        return DeviceStart(found, walk.end, certified) if found else None
+        return DeviceStart(found, iterate.final_factor, certified) if found else None
 
     @staticmethod
     def _good(parts: list[DevicePasses], ends: list[int], log: Array) -> bool:
-        """Whether the steps of a walk led down, and ended about where `_on_sample` would.
+        """Whether the steps of an iterate led down, and ended about where `_on_sample` would.
 
         Whether the first ones did is seen by the decrement on the second subsample.
         """

@@ -1,4 +1,4 @@
-"""Steps on subsamples and on all rows that a device takes by itself: they are known, and judged, afterwards."""
+"""Steps on subsamples and on all rows that a device takes by itself: their results are read afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.tensor_factor import AnyFactor, ShiftedFactor, SmallFactor, TensorFactor
 
 MOST_STEPS = 16
-"""Steps of a walk at most."""
+"""Most steps from one point."""
 SPLIT = 0.02
 """Share of a Hessian in half precision that is given up for a bound of the rounding of its rows."""
 SHIFT = 0.02
@@ -34,7 +34,7 @@ MOST_CHANGE = 8.0
 
 
 @dataclass(kw_only=True)
-class DeviceWalk:
+class DeviceIterate:
     """A point on the device, which steps on parts of the rows move, and then passes over all rows."""
 
     f: DeviceLogistic
@@ -49,11 +49,11 @@ class DeviceWalk:
     last: DeviceLogistic | None = field(default=None, init=False)
     passes: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False)
     exact: bool = field(default=False, init=False)
-    judged: Any = field(default=None, init=False)
+    log_copy: Any = field(default=None, init=False)
 
     @classmethod
-    def from_point(cls, f: DeviceLogistic, x: Array) -> DeviceWalk | None:
-        """Return a walk from a point; None where a prior has a covariance matrix, or a weight may not move."""
+    def from_point(cls, f: DeviceLogistic, x: Array) -> DeviceIterate | None:
+        """Return an iterate at a point; None where a prior has a covariance matrix, or a weight may not move."""
         if (f.penalty is not None and f.penalty.Q.ndim > 1) or not f.free.all():
             return None
         P = f.size
@@ -69,7 +69,7 @@ class DeviceWalk:
         """Whether a subsample's Hessian in half precision can bound that of all rows: float32 must hold the rows."""
         return bool(self.f.source.X.dtype != torch.float64)
 
-    def newton(self, part: DeviceLogistic, *, last: bool = False) -> None:
+    def newton_step(self, part: DeviceLogistic, *, last: bool = False) -> None:
         """Take a Newton step on a part of the rows; if it is the ``last``, its Hessian becomes a bound of all rows'."""
         P, each, rounding = self.f.size, 1.0 / part.fraction, gram_rounding(GRAM_ROWS, GRAM_BATCHES)
         if gram_fits(part.source.X):
@@ -79,25 +79,24 @@ class DeviceWalk:
         else:
             sums, G = part._hessian(self.at, exact=False)
             H, g = complete_hessian(G, self.known[P:], each), self._gradient(sums, each, centred=True)
-        mark = _mark(self.f.device)
+        done = _record_event(self.f.device)
         self.factor, self.curved = TensorFactor.of(H), (G, part)
         if last and self.bounds_curvature:
-            with _beside(self.f.device, mark):
+            with _on_second_stream(self.f.device, done):
                 self.bound = _shifted_factor(G, part.n_rows, self.known[P:], rounding)
-        self._step(part, sums, g, paired=False, fresh=True)
+        self._take_step(part, sums, g, paired=False, fresh=True)
 
-    def step(self, part: DeviceLogistic) -> None:
+    def lbfgs_step(self, part: DeviceLogistic) -> None:
         """Take a step of L-BFGS on a part of the rows, with the last Hessian."""
         (block,) = part.source.blocks()
-        sums = part._sums(block, self.at, exact=False)
-        self._step_on(part, sums)
+        self._lbfgs_step(part, part._sums(block, self.at, exact=False))
 
-    def _step_on(self, part: DeviceLogistic, sums: Tensor) -> None:
+    def _lbfgs_step(self, part: DeviceLogistic, sums: Tensor) -> None:
         """Take a step of L-BFGS with the last Hessian from sums over a part of the rows, or all."""
         g = self._gradient(sums, 1.0 / part.fraction, centred=part.centred)
-        self._step(part, sums, g, paired=self.last is part)
+        self._take_step(part, sums, g, paired=self.last is part)
 
-    def _step(self, part: DeviceLogistic, sums: Tensor, g: Tensor, *, paired: bool, fresh: bool = False) -> None:
+    def _take_step(self, part: DeviceLogistic, sums: Tensor, g: Tensor, *, paired: bool, fresh: bool = False) -> None:
         p, info, log = self.factor.solve(g), self.factor.info, self.log[self.steps]
         each, asked = 1.0 / part.fraction, {"paired": paired, "fresh": fresh}
         take_step(sums, p, g, info, self.at, self.known, self.before, log, each, **asked)
@@ -118,21 +117,21 @@ class DeviceWalk:
         """
         f, P = self.f, self.f.size
         if self.passes:
-            self._step_on(f, self.passes[-1][1])
+            self._lbfgs_step(f, self.passes[-1][1])
         else:
-            self.judged = _copy_ahead(self.log[: self.steps])
+            self.log_copy = _copy_async(self.log[: self.steps])
         longest = not self.passes and f.state.max_row_norm2 is None
         sums = f.sum_rows(self.at, exact=exact, longest=longest, moved=self.before[5 * P :] if compare else None)
         self.passes.append((self.before[:P].clone(), sums))
         self.exact = exact
 
-    def judge(self) -> Array:
-        """Return what the steps on subsamples are judged by; it waits for them, and not for a pass behind them."""
-        log: Array = self.judged()
+    def read_log(self) -> Array:
+        """Return the log of the steps on subsamples; it waits for them, and not for a pass behind them."""
+        log: Array = self.log_copy()
         return log
 
-    def abandon(self) -> None:
-        """Count the passes of a walk that led nowhere."""
+    def count_passes(self) -> None:
+        """Count the passes, whose steps are not taken."""
         self.f.state.passes += len(self.passes)
 
     def evaluations(self) -> Iterator[tuple[ObjectiveValue, ShiftedFactor | None]]:
@@ -141,7 +140,7 @@ class DeviceWalk:
         bounded = self.bound is not None and self.exact
         parts = [part for x, sums in self.passes for part in (x, sums[: P + 2])]
         if bounded:
-            _join(f.device)
+            _wait_for_second_stream(f.device)
             factor, least = self.bound
             g = self._gradient(self.passes[-1][1], 1.0, centred=f.centred)
             parts += [self.before[4 * P : 5 * P], factor.squared_norm(g, least), self.passes[-2][1][P + 2 :]]
@@ -179,7 +178,7 @@ class DeviceWalk:
         ratio = math.exp(max(0.0, change))  # the prior counts in full, at most
         return ShiftedFactor(SHIFT, P, np.array([square * ratio, info, least / ratio]))
 
-    def end(self) -> AnyFactor:
+    def final_factor(self) -> AnyFactor:
         """Return the last factor, where the solver works with it."""
         if not self.f.few:
             factor: AnyFactor = self.factor
@@ -188,7 +187,7 @@ class DeviceWalk:
         return SmallFactor.of(complete_hessian(G, self.known[self.f.size :], 1.0 / part.fraction).cpu().numpy())
 
 
-def _copy_ahead(values: Tensor) -> Callable[[], Array]:
+def _copy_async(values: Tensor) -> Callable[[], Array]:
     """Begin to copy numbers to memory; the function returned waits for them, and for nothing that was begun later."""
     if not values.is_cuda:
         kept: Array = values.clone().numpy()
@@ -206,30 +205,30 @@ def _copy_ahead(values: Tensor) -> Callable[[], Array]:
 
 
 @lru_cache(maxsize=8)
-def _side_stream(device: Any) -> Any:
+def _second_stream(device: Any) -> Any:
     return torch.cuda.Stream(device)
 
 
-def _mark(device: Any) -> Any:
+def _record_event(device: Any) -> Any:
     """Return an event after what was begun so far."""
     return torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
 
 
 @contextmanager
-def _beside(device: Any, mark: Any) -> Iterator[None]:
-    """Let the device work on what follows beside what was begun after an event, until `_join`."""
+def _on_second_stream(device: Any, event: Any) -> Iterator[None]:
+    """Let the device work on what follows beside what was begun after an event, until `_wait_for_second_stream`."""
     if device.type != "cuda":
         yield
         return
-    stream = _side_stream(device)
-    stream.wait_event(mark)
+    stream = _second_stream(device)
+    stream.wait_event(event)
     with torch.cuda.stream(stream):
         yield
 
 
-def _join(device: Any) -> None:
+def _wait_for_second_stream(device: Any) -> None:
     if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_side_stream(device))
+        torch.cuda.current_stream(device).wait_stream(_second_stream(device))
 
 
 def _shifted_factor(G: Tensor, rows: int, Q: Tensor, epsilon: float) -> tuple[TensorFactor, Tensor]:

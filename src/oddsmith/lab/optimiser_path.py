@@ -11,7 +11,7 @@ from oddsmith.lab.fields import BadRequestError, Fields
 from oddsmith.lab.maps import pack
 from oddsmith.lab.pane import POINT_FIELDS, Points, collected_warnings
 from oddsmith.lab.pane_model import build_basis, build_prior
-from oddsmith.lab.steps import Likelihood, trace_of, walk
+from oddsmith.lab.steps import Likelihood, iterate, trace_of
 from oddsmith.likelihood.separation import detect_separation
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array, log_softmax
@@ -24,7 +24,7 @@ SURFACE = 48  # Points along each side of the surface.
 HEIGHT = 0.75  # Height of its picture, in widths.
 
 
-def answer_walk(fields: Fields) -> dict[str, Any]:
+def answer_path(fields: Fields) -> dict[str, Any]:
     """Return the path of a method over the points of a request, from its start, with its step size."""
     fields.only(*POINT_FIELDS, "basis", "prior", "method", "start", "step_size", "count", "theta", "seed", "axes")
     X, t = Points.read(fields).check()
@@ -34,7 +34,7 @@ def answer_walk(fields: Fields) -> dict[str, Any]:
     with collected_warnings() as texts:
         Phi, names = _columns(basis, X)
         problem = _problem(Phi, codes, len(classes), prior)
-        path = walk(
+        path = iterate(
             problem,
             _start(fields, problem),
             method,
