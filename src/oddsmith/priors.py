@@ -443,6 +443,17 @@ def as_prior(prior: object) -> GaussianPrior | None:
     return GaussianPrior(scale=float(prior))  # type: ignore[arg-type]
 
 
+def checked_scales(scales: npt.ArrayLike) -> Array:
+    """Return distinct scales in ascending order; raise if one is not a positive number."""
+    try:
+        found = np.unique(np.asarray(scales, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"scales must be a list of numbers, found {scales!r}.") from None
+    if not len(found) or not (np.isfinite(found).all() and found[0] > 1e-100):
+        raise InvalidInputError(f"scales must be positive numbers, at least one; found {scales!r}.")
+    return found
+
+
 def _diag(Q: Array) -> Array:
     return Q if Q.ndim == 1 else np.diag(Q)
 

@@ -158,7 +158,7 @@ def test_record_prints_becomes_a_frame_and_can_be_pickled():
 def test_refuses_what_it_cannot_do(tmp_path):
     with pytest.raises(InvalidTypeError, match=r"This needs a LaplacePrior, found prior=GaussianPrior\(scale=1.0\)"):
         regularization_path(X, Y, prior=GaussianPrior(1.0))
-    with pytest.raises(InvalidInputError, match="scales must be positive numbers, found"):
+    with pytest.raises(InvalidInputError, match="scales must be positive numbers, at least one; found"):
         regularization_path(X, Y, scales=[0.0, 1.0])
     with pytest.raises(InvalidTypeError, match="scales must be a list of numbers"):
         regularization_path(X, Y, scales="many")

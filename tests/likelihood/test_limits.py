@@ -14,7 +14,7 @@ from tests.likelihood.traces import table
 from tests.likelihoods import problem
 from tests.policies import set_policy
 
-from oddsmith import GaussianPrior, LogisticRegression
+from oddsmith import GaussianPrior, LaplacePrior, LogisticRegression
 from oddsmith.engines import MemorySource
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
 from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_class_levels, separation
@@ -220,6 +220,15 @@ def test_messages_name_eight_columns_and_count_the_others() -> None:
 @pytest.mark.parametrize(("n_iter", "words"), [(99, "More iterations would not help"), (100, "Raise max_iter=100")])
 def test_a_fit_that_stops_early_says_what_to_try(n_iter: int, words: str) -> None:
     assert messages.remedy("newton", 100, n_iter).startswith(words)
+
+
+def test_a_fit_that_stops_early_is_not_told_to_use_the_solver_that_it_has_or_cannot_have() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
+    for model in (LogisticRegression(LaplacePrior(0.5), max_iter=1), LogisticRegression(solver="newton", max_iter=1)):
+        with pytest.warns(ConvergenceWarning, match=r"Raise max_iter=1 or tol\.$"):
+            model.fit(X * 10.0 ** np.arange(5) + y[:, None], y)
+    assert messages.remedy("lbfgs", 100, 100).endswith("or use solver='newton'.")
 
 
 @pytest.mark.parametrize("K", [2, 3])

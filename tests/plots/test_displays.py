@@ -351,6 +351,12 @@ def test_a_path_of_many_classes_has_a_panel_for_each_or_for_one() -> None:
         plots.cv_curve(path)
 
 
+def test_a_path_of_one_scale_is_drawn_in_the_middle() -> None:
+    path = regularization_path(X, TWO, scales=[0.5], cv=2)
+    for draw in (plots.path, plots.cv_curve):
+        assert draw(path).axes_[0].get_xlim() == (0.25, 1.0)
+
+
 def test_labels_are_spread_apart_as_little_as_needed() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -14,6 +14,7 @@ import numpy as np
 from oddsmith.errors import InvalidInputError
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
+from oddsmith.priors import checked_scales
 from oddsmith.records import Certificate, Table
 from oddsmith.rows.device import import_torch, is_on_device
 
@@ -108,7 +109,9 @@ def probe(
     >>> result.best_scale, all(result.to_dict()["converged"])
     (0.1, True)
     """
-    grid = _checked_scales(SCALES if scales is None else scales)
+    asked = SCALES if scales is None else scales
+    checked_scales(asked)
+    grid = [float(scale) for scale in asked]
     if not 0.0 < validation < 1.0:
         raise InvalidInputError(f"validation must be a share between 0 and 1, found {validation!r}.")
     fits = _on_device(X, y, grid, validation, tol, seed, device) if device is not None or is_on_device(X) else None
@@ -132,13 +135,6 @@ def probe(
 
 Fitted = tuple[float, Array, float, Certificate, Callable[[], LogisticRegression]]
 """A scale, the losses of held-out rows, the accuracy there, the certificate, and how to get the model."""
-
-
-def _checked_scales(scales: Sequence[float]) -> list[float]:
-    grid = [float(scale) for scale in scales]
-    if not grid or not all(np.isfinite(scale) and scale > 0 for scale in grid):
-        raise InvalidInputError(f"scales must be positive numbers, at least one; found {grid!r}.")
-    return grid
 
 
 def _split(n: int, validation: float, seed: int) -> tuple[Array, Array]:

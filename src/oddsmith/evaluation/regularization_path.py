@@ -26,7 +26,7 @@ from oddsmith.numerics import Array
 from oddsmith.prior_selection.cross_validation import folds
 from oddsmith.prior_selection.quadratic_model import one_standard_error
 from oddsmith.prior_selection.sparse_scale import cross_validated_loss
-from oddsmith.priors import LaplacePrior
+from oddsmith.priors import LaplacePrior, checked_scales
 from oddsmith.protocols import Labels
 from oddsmith.records import Certificate, Table, Trace
 from oddsmith.solvers.base import ObjectiveValue, SolverResult
@@ -376,17 +376,6 @@ def read_probe(
     probe.set_params(**{name: value for name, value in more.items() if name in known}, prior=replace(given, scale=1.0))
     probe._check_parameters()
     return probe, {name: value for name, value in more.items() if name not in known}
-
-
-def checked_scales(scales: npt.ArrayLike) -> Array:
-    """Return distinct scales in ascending order; raise if one is not a positive number."""
-    try:
-        found = np.unique(np.asarray(scales, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"scales must be a list of numbers, found {scales!r}.") from None
-    if not len(found) or not (np.isfinite(found).all() and found[0] > 1e-100):
-        raise InvalidInputError(f"scales must be positive numbers, found {scales!r}.")
-    return found
 
 
 def _of_all_classes(point: sparse.csr_array, problem: Problem) -> sparse.csr_array:

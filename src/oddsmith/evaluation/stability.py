@@ -13,7 +13,7 @@ import numpy.typing as npt
 from oddsmith.engines import MemoryEngine, one_blas_thread
 from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError
-from oddsmith.evaluation.regularization_path import checked_scales, read_probe
+from oddsmith.evaluation.regularization_path import read_probe
 from oddsmith.likelihood.coordinates import is_large, threads_of
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.sparse_path import scale_path, solve_path
@@ -21,7 +21,7 @@ from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
 from oddsmith.prior_selection.sparse_scale import over_rows
-from oddsmith.priors import LaplacePrior
+from oddsmith.priors import LaplacePrior, checked_scales
 from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
 

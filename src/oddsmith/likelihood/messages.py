@@ -56,7 +56,7 @@ def remedy(solver: object, max_iter: int, n_iter: int, dependent: list[str] | No
             "More iterations would not help: rounding hides what is left to gain. Use a prior with a smaller scale, "
             "standardise the columns (basis=Standardize()), or raise tol."
         )
-    return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
+    return f"Raise max_iter={max_iter} or tol" + ("." if solver == "newton" else ", or use solver='newton'.")
 
 
 def column_list(names: list[str]) -> str:

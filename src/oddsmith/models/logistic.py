@@ -388,7 +388,8 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             what = f"The fit stopped after {self.n_iter_} iterations"
             names, learned = [str(name) for name in self._names()], self._learned
             dependent = dependent_columns(learned.hessian, learned.x.shape, names) if learned else []
-            then = remedy(self.solver, self.max_iter, self.n_iter_, dependent)
+            solver = "newton" if learned and learned.sparse else self.solver  # a LaplacePrior has no other
+            then = remedy(solver, self.max_iter, self.n_iter_, dependent)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."

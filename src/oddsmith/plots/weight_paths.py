@@ -116,7 +116,7 @@ class WeightPathDisplay(Display):
                 ax.plot(self.scales, W[:, j], color=QUIET, lw=0.8, alpha=0.6, zorder=1)
             else:
                 ax.plot(self.scales, W[:, j], color=color_of(k), ls=dashes_of(k // 8), lw=1.6, zorder=2)
-        ax.set(xscale="log", xlim=(self.scales[0], self.scales[-1]))
+        ax.set(xscale="log", xlim=_ends(self.scales))
         ax.margins(y=0.06)
         for i, (name, scale) in enumerate(self.chosen.items()):
             mark_scale(ax, scale, name, i)
@@ -178,7 +178,7 @@ class CrossValidationDisplay(Display):
                 text = f"{words[name]}: scale {scale:.3g}, {count} column{'' if count == 1 else 's'}"
                 look: Look = {"color": color_of(i + 1), "ms": 8, "mec": "white", "zorder": 4}
                 ax.plot(scale, height, marker_of(i + 1), label=text, ls="", **look)
-            ax.set(xscale="log", xlim=(self.scales[0], self.scales[-1]), xlabel=SCALE)
+            ax.set(xscale="log", xlim=_ends(self.scales), xlabel=SCALE)
             ax.set_ylabel("cross-validated log loss")
             count_above(ax, self.scales, self.n_selected)
             ax.legend(loc="upper right", frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
@@ -286,6 +286,11 @@ def label_ends(ax: Panel, heights: Array, texts: Sequence[str], colors: Sequence
         look: Look = {"va": "center", "fontsize": 8, "color": color, "arrowprops": arrow, "annotation_clip": False}
         units: Look = {"xycoords": ("axes fraction", "data"), "textcoords": "axes fraction"}
         ax.annotate(text, (1.0, y), (1.05, place), **units, **look)
+
+
+def _ends(scales: Array) -> tuple[float, float]:
+    """Return the ends of an axis of scales; one scale is in the middle."""
+    return (scales[0], scales[-1]) if len(scales) > 1 else (scales[0] / 2.0, scales[0] * 2.0)
 
 
 def spread_apart(wanted: Array, distance: float) -> Array:

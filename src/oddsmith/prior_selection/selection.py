@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.bordered import BorderedFactor
-from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning, UnknownNameError
 from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams, leave_one_out
 from oddsmith.likelihood.coordinates import is_large
 from oddsmith.likelihood.fit import eliminated_columns, start_weights
@@ -18,7 +18,7 @@ from oddsmith.numerics import Array, factor_spd
 from oddsmith.prior_selection.cross_validation import by_cross_validation, folds, path_solver
 from oddsmith.prior_selection.prior_family import NEAR, PriorFamily, group_label
 from oddsmith.prior_selection.quadratic_model import QuadraticModel, Selection, lowest
-from oddsmith.priors import SCALE_CRITERIA, GaussianPrior
+from oddsmith.priors import SCALE_CRITERIA, GaussianPrior, checked_scales
 from oddsmith.solvers import Newton, policy
 from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
@@ -278,10 +278,4 @@ def scale_grid(prior: GaussianPrior, family: PriorFamily) -> Array:
     """Return the scales to try."""
     if prior.scales is None:
         return family.typical_scale() * np.logspace(-2.0, 2.0, GRID)
-    try:
-        scales = np.atleast_1d(np.asarray(prior.scales, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"scales must be a list of numbers, found {prior.scales!r}.") from None
-    if scales.ndim != 1 or not len(scales) or not (np.isfinite(scales).all() and (scales > 0).all()):
-        raise InvalidInputError(f"scales must be a list of positive numbers, found {prior.scales!r}.")
-    return np.unique(scales)
+    return checked_scales(prior.scales)
