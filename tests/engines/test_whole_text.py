@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from oddsmith import LogisticRegression
+from oddsmith import Design, LogisticRegression
 from oddsmith.data_access import collected_rows
 from oddsmith.engines.files import FileParts, dialect, text, whole_text
 from oddsmith.errors import InvalidInputError
@@ -146,6 +146,75 @@ def test_later_places_show_the_same_formats_however_they_are_read(
     one, two = [*opened, FileParts.open(path)]
     assert one.schema.equals(two.schema) and one.formats == two.formats and one.dialect == two.dialect
     assert one.expected_rows == pytest.approx(2009, rel=0.3)
+
+
+LATER = {"yes": "maybe", "truth": "TRUE", "money": "-$7", "comma": '"1,25"', "time": "23:59"}
+
+
+@pytest.mark.parametrize("kind", sorted(VALUES.keys() - {"late text", "mixed", "time", "nothing", "odd"}))
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_columns_of_every_format_are_those_of_the_pieces(kind: str, end: str, tmp_path: Path) -> None:
+    """Those at once and those in pieces; a text that breaks the format is left to the reader of pieces."""
+    path = tmp_path / "a.csv"
+    rows = [f"{VALUES[kind](i) if i % 11 else 'NA'};{i};{i % 7},5;t{i % 3}" for i in range(1200)]
+    rows += [f"{LATER.get(kind, VALUES[kind](8))};7;2,5;t2"]
+    if kind in ("decimal", "quoted numbers", "power", "money"):  # points are not decimal signs here
+        rows = [row.replace(".", ",") for row in rows]
+    for odd in ("", "?2?;7;2,5;t1" + end):
+        path.write_text(end.join(["c;k;x;a", *rows, odd]), "utf-8", newline="")
+        files = FileParts.open(path, threads=2)
+        names = [name for name in files.columns if name not in files.formats]
+        coded = files.with_codes([name for name in names if pa.types.is_string(files.schema.field(name).type)])
+        found = coded.read_whole()
+        if odd and not pa.types.is_dictionary(coded.schema.field("c").type) and kind != "yes":
+            assert found is None
+            continue
+        assert found is not None, kind
+        pieces = pa.concat_tables(table for task in coded.tasks() for table in coded.read(task))
+        assert found.table.to_pydict() == pieces.to_pydict()
+        for name, counts in found.counts.items():
+            levels = found.table[name].chunk(0).dictionary.to_pylist()
+            assert counts.tolist() == [pieces[name].to_pylist().count(level) for level in (None, *levels)]
+
+
+def test_blanks_that_make_a_text_a_missing_value_are_left_to_the_reader_of_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "1, yes\n2,no\n3,yes\n" * 40 + "3, NA\n")
+    files = FileParts.open(path)
+    assert files.formats["y"].kind == "levels" and files.read_whole() is None
+
+
+@pytest.mark.parametrize(
+    "drop", [Design(missing="drop"), Design(unlabelled="drop", missing="indicator"), Design(unlabelled="drop")], ids=str
+)
+def test_rows_with_missing_values_are_dropped_as_in_pieces(
+    drop: Design, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collected_rows, "SPLIT_ELEMENTS", 100_000)
+    rng, path = np.random.default_rng(2), tmp_path / "a.csv"
+    columns = table(rng, 40_000)
+    columns["truth"] = np.where(rng.random(40_000) < 0.5, "true", "false")
+    columns["day"] = np.datetime64("2013-01-01") + rng.integers(0, 365, 40_000)
+    columns["clock"] = np.datetime64("2013-01-01T00:00:00") + rng.integers(0, 9_000_000, 40_000)
+    holes = ["late"] if drop.missing == "error" else [*columns]
+    some = {
+        name: pa.array(values, mask=rng.random(40_000) < 0.03 * (name in holes)) for name, values in columns.items()
+    }
+    some["shop"] = pa.array(["rare", *some["shop"].to_pylist()[1:]])  # a level that only a dropped row has
+    some["late"] = pa.array([None, *some["late"].to_pylist()[1:]])
+    csv.write_csv(pa.table(some), path, csv.WriteOptions(quoting_style="none"))
+    read, pieces = [], []
+    whole = FileParts.read_whole
+    monkeypatch.setattr(FileParts, "read_whole", lambda self: read.append(whole(self)) or read[-1])
+    monkeypatch.setattr(FileParts, "cut", lambda *_: pieces.append(1))
+    one = LogisticRegression(prior=1.0, design=drop).fit(path, y="late")
+    assert read[0] is not None and not pieces
+    monkeypatch.undo()
+    monkeypatch.setattr(FileParts, "read_whole", lambda self: None)
+    two = LogisticRegression(prior=1.0, design=drop).fit(path, y="late")
+    assert one.design_.is_like(two.design_) and one.classes_.tolist() == two.classes_.tolist()
+    assert one.certificate_.converged and two.certificate_.converged
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=0.0, atol=1e-5)
 
 
 @pytest.mark.parametrize("longest", [3, 8, 12])

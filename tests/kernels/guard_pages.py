@@ -301,13 +301,17 @@ def texts(kernels: Kernels, room: Room) -> tuple[Any, ...]:
 
 def csv(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     rng, n = room.rng, room.size(1, 8, 64)
-    kinds = rng.integers(0, 4, int(rng.integers(1, 5)))
+    kinds = rng.integers(0, 8, int(rng.integers(1, 5)))
     some, odd = some_texts(room, n), bool(rng.random() < 0.3)
     fields = {
         0: lambda i: some[i],
         1: lambda i: b"%d" % (7**i % 10**11),
         2: lambda i: b"%.4f" % i,
         3: lambda i: some[i],
+        4: lambda i: b"2026-01-%02d" % (i % 28 + 1),
+        5: lambda i: b"2026-01-31%.*s" % (i % 10, b" 05:00:00"),
+        6: lambda i: b"2026-01-31 05:%02d+01:00"[: 19 + i % 7] % (i % 60),
+        7: lambda i: b"2026-01-31 05:00:00.%d" % i,
     }
     lines = [b",".join(fields[int(kind)](i) for kind in kinds) for i in range(n)]
     text = b"\n".join(lines) + (b"" if rng.random() < 0.5 else b"\r\n") + (b",x" if odd else b"")
@@ -320,7 +324,7 @@ def csv(kernels: Kernels, room: Room) -> tuple[Any, ...]:
             room.kept.append(levels)
             column.levels = ctypes.addressof(levels)
     room.kept.append(columns)
-    problem = CsvProblem(size=len(text), delimiter=ord(","), count=len(kinds), room=n + 1)
+    problem = CsvProblem(size=len(text), delimiter=ord(","), point=ord("."), count=len(kinds), room=n + 1)
     problem.text = room.put(np.frombuffer(text, dtype=np.uint8))
     problem.columns = ctypes.addressof(columns) if rng.random() < 0.9 else None
     print("csv", f"n={n} kinds={kinds.tolist()} odd={odd}", flush=True)

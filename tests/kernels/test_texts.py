@@ -88,8 +88,8 @@ def by_arrow(text: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
 def test_plain_text_is_read_as_arrow_reads_it(table: tuple[bytes, dict[str, pa.DataType]], level: str) -> None:
     text, types = table
     with native.using(level):
-        found = read_plain(text, ",", [*types], types)
-        coded = read_plain(text, ",", [*types], {k: CODES if v == pa.string() else v for k, v in types.items()})
+        found = read_plain(text, ",.", [*types], types)
+        coded = read_plain(text, ",.", [*types], {k: CODES if v == pa.string() else v for k, v in types.items()})
     assert (found is None) == (coded is None)
     if found is None or not text.strip():
         return
@@ -121,7 +121,7 @@ def test_plain_text_is_read_as_arrow_reads_it(table: tuple[bytes, dict[str, pa.D
 )
 def test_what_is_plain(text: bytes, plain: bool, level: str) -> None:
     with native.using(level):
-        assert (read_plain(text, ",", ["x", "y"], {"x": pa.int64(), "y": pa.string()}) is not None) == plain
+        assert (read_plain(text, ",.", ["x", "y"], {"x": pa.int64(), "y": pa.string()}) is not None) == plain
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -130,7 +130,7 @@ def test_spellings_of_missing_values_are_those_of_arrow(level: str) -> None:
     text = "".join(f"{word},{word},{word},x\n" for word in words).encode()
     types = {"whole": pa.int64(), "number": pa.float64(), "text": pa.string(), "x": pa.string()}
     with native.using(level):
-        found = read_plain(text, ",", [*types], types)
+        found = read_plain(text, ",.", [*types], types)
     assert found is not None and [found[name].null_count for name in types] == [*[len(words)] * 3, 0]
 
 
@@ -139,7 +139,7 @@ def test_texts_of_many_levels_and_columns_left_out(level: str) -> None:
     rows = [(k, f"level {k * 7919 % 5000}", "x") for k in range(20_000)]
     text = "".join(f"{k};{word};{other}\n" for k, word, other in rows).encode()
     with native.using(level):
-        found = read_plain(text, ";", ["k", "word", "other"], {"word": CODES, "k": pa.int64()})
+        found = read_plain(text, ";.", ["k", "word", "other"], {"word": CODES, "k": pa.int64()})
     assert found is not None and found.column_names == ["word", "k"]
     assert found["word"].to_pylist() == [word for _, word, _ in rows] and found["k"].to_pylist() == [*range(20_000)]
 
@@ -159,8 +159,88 @@ def test_numbers_of_any_length_between_missing_and_long_ones_are_those_of_arrow(
     options = csv.ReadOptions(column_names=["a", "b"]), csv.ConvertOptions(column_types=types)
     expected = csv.read_csv(pa.BufferReader(text), options[0], convert_options=options[1])
     with native.using(level):
-        found = read_plain(text, ",", ["a", "b"], types)
+        found = read_plain(text, ",.", ["a", "b"], types)
     assert found is not None and found.to_pydict() == expected.to_pydict()
+
+
+DATES = (
+    *("2013-01-01", "0001-01-01", "2000-02-29", "1900-02-28", "9999-12-31", "2013-01-01 05:00", "1969-12-31T23:59:59"),
+    *("2013-06-30 00:00:00", "2013-12-01T23:59:59.5", "2013-12-01 00:00:00.123456789", "2013-03-01T05:00:00Z"),
+    *("2013-03-01 05:00+01", "2013-03-01 05:00:00-0130", "2013-03-01 05:00:00.25+05:45", "2262-04-11T23:47:16.9Z"),
+    *("1677-09-21 00:12:44", "2013-01-01 05:00:00.12", "1582-10-15", "2024-02-29T12:00:00.123Z"),
+)
+NO_DATES = (
+    *("2013-02-29", "1900-02-29", "2013-13-01", "2013-00-10", "2013-01-00", "2013-04-31", "2013-1-1", "13-01-01"),
+    *("2013/01/01", "2013-01-01 24:00", "2013-01-01 05:60", "2013-01-01 05:00:60", "2013-01-01T05:00:0", "2013-01-01x"),
+    *(
+        "2013-01-01 ",
+        " 2013-01-01",
+        "2013-01-01 05:00:00.",
+        "2013-01-01T05:00:00,5",
+        "2013-01-01 05:00 Z",
+        "-013-01-01",
+    ),
+    *("2013-01-01 05:00:00z", "2013-01-01 05:00:00+1", "2013-01-01 05:00:00+01:0", "2013-01-01 05:00+0a", "2O13-01-01"),
+    *("2013-01-01\0" + "05:00", "2013-01-01 05-00", "2013-01:01", "2013-01-01 05:00:00.1234567890", "\x80013-01-01"),
+    *(
+        "2013-01-01 05:00:00+24:00",
+        "2013-01-01 05:00:00+01x00",
+        "2013-01-01 05:00:00+01:60",
+        "2013-01-01Z",
+        "2013-01-01 05",
+    ),
+)
+TIMES = {unit: pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")}
+ZONED = {f"{unit} Z": pa.timestamp(unit, "UTC") for unit in TIMES}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_", [pa.date32(), *TIMES.values(), *ZONED.values()], ids=str)
+def test_dates_and_times_are_those_of_arrow(type_: pa.DataType, level: str) -> None:
+    read = set()
+    for date in (*DATES, *NO_DATES):
+        for text in (f"{date},1\n", f"2013-07-01{' 05:00Z' if type_ in ZONED.values() else ''},2\nNA,3\n{date},4"):
+            with native.using(level):
+                found = read_plain(text.encode("latin-1"), ",.", ["x", "k"], {"x": type_, "k": pa.int64()})
+            if found is None:
+                continue
+            read.add(date)
+            expected = by_arrow(text.encode(), {"x": type_, "k": pa.int64()})
+            assert expected is not None, date
+            number = pa.int32() if type_ == pa.date32() else pa.int64()
+            assert found["x"].cast(number).equals(expected["x"].cast(number))
+    days = {date for date in DATES if len(date) == 10}
+    if type_ == pa.date32():
+        assert read == days
+    elif type_ in (pa.timestamp("s"), pa.timestamp("us")):
+        assert read >= days | {"2013-01-01 05:00", "1969-12-31T23:59:59"}
+    elif type_ == pa.timestamp("us", "UTC"):
+        assert read >= {date for date in DATES if any(sign in date[11:] for sign in "Z+-")}
+    assert not read & set(NO_DATES)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_day_of_four_centuries_is_that_of_arrow(level: str) -> None:
+    days = np.arange("1895-01-01", "2305-01-01", dtype="datetime64[D]")
+    times = days.astype("datetime64[s]") + np.arange(len(days)) * 7919 % 86_400
+    text = "".join(f"{day},{time}\n" for day, time in zip(days.astype(str), times.astype(str), strict=True)).encode()
+    with native.using(level):
+        found = read_plain(text, ",.", ["day", "time"], {"day": pa.date32(), "time": pa.timestamp("s")})
+    assert found is not None
+    assert found["day"].to_numpy().tolist() == days.tolist() and found["time"].to_numpy().tolist() == times.tolist()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_numbers_with_decimal_commas_are_those_with_points(level: str) -> None:
+    rng = np.random.default_rng(9)
+    numbers = [f"{x:.{k}f}" for x, k in zip(rng.normal(0.0, 900.0, 400), rng.integers(0, 12, 400), strict=True)]
+    text = "".join(f"{a};{k}\n" for k, a in enumerate(numbers))
+    types = {"a": pa.float64(), "k": pa.int64()}
+    with native.using(level):
+        found = read_plain(text.replace(".", ",").encode(), ";,", [*types], types)
+        point = read_plain(text.encode(), ";,", [*types], types)
+    assert point is None and found is not None
+    assert found["a"].to_pylist() == [float(number) for number in numbers]
 
 
 def long_decimals() -> list[str]:
@@ -178,7 +258,7 @@ def test_decimal_numbers_are_the_nearest_doubles(level: str) -> None:
     texts, plain = long_decimals(), 0
     with native.using(level):
         for text in texts:
-            found = read_plain(text.encode() + b"\n", ",", ["x"], {"x": pa.float64()})
+            found = read_plain(text.encode() + b"\n", ",.", ["x"], {"x": pa.float64()})
             if found is not None:
                 plain += 1
                 assert repr(found["x"].to_pylist()) == repr([float(text)]), text
@@ -191,7 +271,7 @@ def test_decimal_numbers_are_the_nearest_doubles(level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_is_no_decimal_number_or_too_long_is_not_plain(level: str, text: str) -> None:
     with native.using(level):
-        assert read_plain(text.encode() + b"\n", ",", ["x"], {"x": pa.float64()}) is None
+        assert read_plain(text.encode() + b"\n", ",.", ["x"], {"x": pa.float64()}) is None
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -213,7 +293,7 @@ def test_line_ends_are_counted(text: bytes, level: str) -> None:
 
 def test_without_kernels_arrow_reads() -> None:
     with native.using(native.REFERENCE):
-        assert read_plain(b"1\n", ",", ["x"], {"x": pa.int64()}) is None
+        assert read_plain(b"1\n", ",.", ["x"], {"x": pa.int64()}) is None
         assert code(pa.array(["b", None, "b"])).codes.tolist() == [0, -1, 0]
 
 

@@ -14,6 +14,7 @@ from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryP
 from oddsmith.design.frame import KINDS, Frame, type_name
 from oddsmith.design.table import SPLIT_ELEMENTS, Design
 from oddsmith.engines import MemorySource, PartedSource, Piece
+from oddsmith.engines.memory import available_cores
 from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import OddsmithError
@@ -107,7 +108,11 @@ class WholeTable:
         if found is None:
             return None
         try:
-            whole = design is not None and not design.drops_unlabelled and not roles.formats
+            whole = design is not None and not roles.formats
+            if design is not None and design.drops_unlabelled:  # then rows are dropped at once, and nothing is missing
+                whole = whole and roles.weight is None and roles.offset is None
+                names = found.table.column_names if design.missing == "drop" else filter(None, [roles.y])
+                found = found.complete(names, available_cores()) if whole else found
             rows: RowsLike = Frame.of_codes(found.table, found.counts) if whole else found.table
             piece = Piece(rows)
             return cls(piece, DataSummary.of(piece, DataSummaryParams(roles=roles, design=design)), found.table)

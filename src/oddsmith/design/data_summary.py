@@ -91,7 +91,8 @@ class Roles:
 
     def labelled(self, piece: Piece, design: Design | None) -> Piece:
         """Return the rows that have a label, if the design drops the others; else the piece itself."""
-        table = as_table(piece.rows) if design is not None and design.drops_unlabelled else None
+        drops = design is not None and design.drops_unlabelled and not isinstance(piece.rows, Frame)
+        table = as_table(piece.rows) if drops else None
         if table is None or self.y is None or self.y not in table.columns:
             return piece
         return drop_unlabelled(piece, self.y)

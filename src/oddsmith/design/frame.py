@@ -224,6 +224,11 @@ class Frame:
                 return np.asarray(values)
         return self.numbers(name)
 
+    def is_complete(self, name: str) -> bool:
+        """Whether a column is known to have no missing values."""
+        coded = self._codes.get(name)
+        return name in self.finite or (coded is not None and coded.counts is not None and not coded.counts[0])
+
     def missing(self, name: str) -> npt.NDArray[np.bool_]:
         """Return where a column is missing."""
         if self.kinds[name] == "category":

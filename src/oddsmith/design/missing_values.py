@@ -31,7 +31,7 @@ def complete_rows(frame: Frame, *, empty_ok: bool = False) -> npt.NDArray[np.boo
     Columns, or rows, of nothing but missing values are refused unless they may be there (``empty_ok``).
     """
     complete = np.ones(frame.n_rows, dtype=bool)
-    for name in frame.columns:
+    for name in filter(lambda name: not frame.is_complete(name), frame.columns):
         if frame.kinds[name] == "empty" and not empty_ok:
             raise empty_error(name)
         complete &= ~frame.missing(name)

@@ -18,8 +18,10 @@ WIDTHS = (np.int8, np.int16, np.int32)
 FIRST_BYTES, FIRST_LEVELS = 1 << 11, 127
 SLOTS = ((1 << 12, 8), (1 << 14, 4))
 """Slots of each level: few levels have them in abundance, so that almost all are found in the first (flights: −6%)."""
-SKIP, WHOLE, DECIMAL, TEXT = range(4)
-"""Kinds of columns of delimited text."""
+SKIP, WHOLE, DECIMAL, TEXT, DAYS, TIMES = range(6)
+"""Kinds of columns of delimited text; `time_kind` has those from TIMES on."""
+UNITS = ("s", "ms", "us", "ns")
+"""Units of times, each with three digits more than the one before."""
 DONE, MORE_LEVELS = range(2)
 """How the kernel of delimited text ends: all read, or room is missing; else it gives up."""
 CHUNK = 1 << 17  # Codes that are counted at a time, to save memory.
@@ -164,11 +166,19 @@ CsvArrays = Sequence[npt.NDArray[Any] | None]
 """For each column the array for its values; None: skipped."""
 
 
-class CsvReader:
-    """Reads plain delimited texts, one after another: each different text of a column keeps its code."""
+def time_kind(unit: str, *, zoned: bool) -> int:
+    """Return the kind of columns of times in a unit, with time zones or without."""
+    return TIMES + 2 * UNITS.index(unit) + zoned
 
-    def __init__(self, native: Kernels, delimiter: str, kinds: Sequence[int]) -> None:
-        self.native, self.delimiter, self.kinds = native, delimiter, kinds
+
+class CsvReader:
+    """Reads plain delimited texts, one after another: each different text of a column keeps its code.
+
+    ``signs`` are the delimiter and the decimal sign, a point or a comma.
+    """
+
+    def __init__(self, native: Kernels, signs: str, kinds: Sequence[int]) -> None:
+        self.native, self.signs, self.kinds = native, signs, kinds
         self.columns, self.rooms = (CsvColumn * len(kinds))(), {}
         for j, kind in enumerate(kinds):
             self.columns[j].kind = kind
@@ -183,7 +193,8 @@ class CsvReader:
         None if the text is not plain, or has more rows than there is room for.
         """
         whole = np.frombuffer(text, np.uint8)
-        problem = CsvProblem(text=address(whole), size=len(whole), delimiter=ord(self.delimiter))
+        problem = CsvProblem(text=address(whole), size=len(whole))
+        problem.delimiter, problem.point = map(ord, self.signs)
         problem.columns, problem.count = ctypes.addressof(self.columns), len(self.kinds)
         problem.room = min((len(values) for values in arrays if values is not None), default=len(whole))
         for column, values in zip(self.columns, arrays, strict=True):
@@ -217,19 +228,18 @@ def csv_arrays(kinds: Sequence[int], rows: int) -> CsvArrays:
 
     The system hands out large pieces in large pages, and many small ones at a high price (flights: 10 ms of 19 MB).
     """
-    numbers, codes = [kind in (WHOLE, DECIMAL) for kind in kinds], [kind == TEXT for kind in kinds]
-    types: dict[int, Any] = {WHOLE: np.int64, DECIMAL: np.float64}
+    numbers, codes = [kind not in (SKIP, TEXT) for kind in kinds], [kind == TEXT for kind in kinds]
     pieces = iter(np.empty((sum(numbers), rows))), iter(np.empty((sum(codes), rows), dtype=np.int32))
     return [
-        next(pieces[0]).view(types[kind]) if number else next(pieces[1]) if text else None
+        next(pieces[0]).view(float if kind == DECIMAL else np.int64) if number else next(pieces[1]) if text else None
         for kind, number, text in zip(kinds, numbers, codes, strict=True)
     ]
 
 
-def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int]) -> list[CsvValues | None] | None:
+def read_csv_text(text: bytes | bytearray, signs: str, kinds: Sequence[int]) -> list[CsvValues | None] | None:
     r"""Return the columns of plain delimited text, None for those to skip; None if it is not plain.
 
-    >>> found = read_csv_text(b"1,0.5,a\n2,,b\n", ",", [WHOLE, DECIMAL, TEXT])
+    >>> found = read_csv_text(b"1,0.5,a\n2,,b\n", ",.", [WHOLE, DECIMAL, TEXT])
     >>> found is None or (found[0].values.tolist(), found[1].valid.tolist(), found[2].values.codes.tolist())
     ([1, 2], [True, False], [0, 1])
     """
@@ -237,7 +247,7 @@ def read_csv_text(text: bytes | bytearray, delimiter: str, kinds: Sequence[int])
     if native is None:
         return None
     arrays = csv_arrays(kinds, count_lines(text) + 1)
-    reader = CsvReader(native, delimiter, kinds)
+    reader = CsvReader(native, signs, kinds)
     rows = reader.read(text, arrays)
     if rows is None:
         return None

@@ -1,6 +1,6 @@
-"""Rows of plain CSV text, read by a kernel of its own: numbers as they are, texts by code; faster than Arrow's reader.
+"""Rows of plain CSV text, read by a kernel of its own: numbers and dates, texts by code; faster than Arrow's reader.
 
-Text that is not plain (quotes within fields, dates, fields too many or too few) is left to Arrow.
+Text that is not plain (quotes within fields, other dates, fields too many or too few) is left to Arrow.
 """
 
 from __future__ import annotations
@@ -16,9 +16,24 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from oddsmith.engines.files.schemas import CODES
-from oddsmith.kernels.texts import DECIMAL, SKIP, TEXT, WHOLE, CsvValues, TextCodes, read_csv_text
+from oddsmith.kernels.texts import (
+    DAYS,
+    DECIMAL,
+    SKIP,
+    TEXT,
+    UNITS,
+    WHOLE,
+    CsvValues,
+    TextCodes,
+    read_csv_text,
+    time_kind,
+)
 
-KINDS = {pa.int64(): WHOLE, pa.float64(): DECIMAL, pa.string(): TEXT, CODES: TEXT}
+ZONE = "UTC"
+KINDS = {
+    **{pa.int64(): WHOLE, pa.float64(): DECIMAL, pa.string(): TEXT, CODES: TEXT, pa.date32(): DAYS},
+    **{pa.timestamp(unit, zone): time_kind(unit, zoned=zone is not None) for unit in UNITS for zone in (None, ZONE)},
+}
 """Kinds of columns by their Arrow type."""
 MISSING_WORDS = frozenset(csv.ConvertOptions().null_values)
 """Spellings of missing values, as Arrow has them."""
@@ -27,27 +42,32 @@ MISSING = pa.array(sorted(MISSING_WORDS))
 
 WHOLE_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 DECIMAL_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+TIME = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[ T]\d\d:\d\d(?::\d\d(?P<fraction>\.\d{1,9})?)?(?P<zone>Z)?)?", re.ASCII)
+OTHER_POINT = str.maketrans(",.", ".,")
 READABLE = frozenset({"true", "false", "inf", "infinity", "nan"})
 """Words that Arrow does not infer to be text."""
 FIRST_ROWS, FIRST_BYTES = 16, 1 << 12
 """Rows that show the types of columns, if these are plain, and the bytes in which they must be."""
 
 
-def guess_types(text: bytes | bytearray, delimiter: str, columns: Sequence[str]) -> dict[str, pa.DataType] | None:
+def guess_types(text: bytes | bytearray, signs: str, columns: Sequence[str]) -> dict[str, pa.DataType] | None:
     r"""Return the types that Arrow infers from the first rows, texts as codes; None unless all are beyond doubt.
+
+    ``signs`` are the delimiter and the decimal sign.
 
     They are those of any text that `read_plain` reads by them: a number stays one, and text is not a number elsewhere.
 
-    >>> [str(type_) for type_ in guess_types(b"1,0.5\n2,NA\n", ",", ["x", "y"]).values()]
+    >>> [str(type_) for type_ in guess_types(b"1,0.5\n2,NA\n", ",.", ["x", "y"]).values()]
     ['int64', 'double']
-    >>> guess_types(b"1,true\n", ",", ["x", "y"]) is None
+    >>> guess_types(b"1,true\n", ",.", ["x", "y"]) is None
     True
     """
     lines = bytes(text[:FIRST_BYTES]).split(b"\n", FIRST_ROWS)[:-1]
-    rows = [split_plain(line.rstrip(b"\r").decode("utf-8", "replace"), delimiter) for line in lines]
+    rows = [split_plain(line.rstrip(b"\r").decode("utf-8", "replace"), signs[0]) for line in lines]
     if any(len(row) != len(columns) for row in rows):
         return None
-    found = {name: _guess_type(values) for name, values in zip(columns, zip(*rows, strict=True), strict=False)}
+    fields = zip(columns, zip(*rows, strict=True), strict=False)
+    found = {name: _guess_type(values, signs[1]) for name, values in fields}
     types = {name: type_ for name, type_ in found.items() if type_ is not None}
     return types if len(types) == len(columns) else None
 
@@ -64,28 +84,38 @@ def split_plain(line: str, delimiter: str) -> list[str]:
     return [] if any('"' in each for each in fields) else fields
 
 
-def _guess_type(values: Sequence[str]) -> pa.DataType | None:
+def _guess_type(values: Sequence[str], point: str) -> pa.DataType | None:
     present = [value for value in values if value not in MISSING_WORDS]
     if any(value[0].isascii() and value[0].isalpha() and value.lower() not in READABLE for value in present):
         return CODES
+    times = [match for match in map(TIME.fullmatch, present) if match]
+    if times and len(times) == len(present):
+        zones = {match["zone"] for match in times}
+        if len(zones) > 1:
+            return None
+        if not any(match["time"] for match in times):
+            return pa.date32()
+        return pa.timestamp("ns" if any(match["fraction"] for match in times) else "s", ZONE if "Z" in zones else None)
+    if point == ",":
+        present = [value.translate(OTHER_POINT) for value in present]
     if not present or not all(map(DECIMAL_NUMBER.fullmatch, present)):
         return None
     return pa.int64() if all(map(WHOLE_NUMBER.fullmatch, present)) else pa.float64()
 
 
 def read_plain(
-    text: bytes | bytearray, delimiter: str, columns: Sequence[str], types: Mapping[str, pa.DataType]
+    text: bytes | bytearray, signs: str, columns: Sequence[str], types: Mapping[str, pa.DataType]
 ) -> pa.Table | None:
     r"""Return the columns in ``types`` of plain text whose rows have the given ``columns``; None if it is not plain.
 
-    >>> table = read_plain(b"1,a\n2,NA\n", ",", ["x", "y"], {"x": pa.int64(), "y": pa.string()})
+    >>> table = read_plain(b"1,a\n2,NA\n", ",.", ["x", "y"], {"x": pa.int64(), "y": pa.string()})
     >>> table is None or table.to_pydict()
     {'x': [1, 2], 'y': ['a', None]}
     """
     kinds = [KINDS.get(types[name]) if name in types else SKIP for name in columns]
     if None in kinds or len(set(columns)) < len(columns):
         return None
-    found = read_csv_text(text, delimiter, [kind or SKIP for kind in kinds])
+    found = read_csv_text(text, signs, [kind or SKIP for kind in kinds])
     if found is None:
         return None
     arrays = {}
@@ -106,8 +136,9 @@ def _array(values: CsvValues, type_: pa.DataType) -> pa.Array | None:
 
 
 def number_array(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None, type_: pa.DataType) -> pa.Array:
-    """Return numbers as an Arrow array, without a copy; ``valid`` is False where one is missing."""
+    """Return numbers as an Arrow array, times without a copy; ``valid`` is False where one is missing."""
     present = None if valid is None else pack_bits(valid)
+    values = values.astype(np.int32) if pa.types.is_date32(type_) else values
     return pa.Array.from_buffers(type_, len(values), [present, pa.py_buffer(values)])
 
 

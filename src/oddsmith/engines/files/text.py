@@ -135,6 +135,8 @@ class TextTable(TableFile):
         if dialect.decimal is None and (sign := find_decimal(sample)):
             table = replace(table, dialect=replace(dialect, decimal=sign))
             if sign == ",":
+                sample = table._plain_sample(spread, names, given)
+            if sample is None:
                 spread, sample = rows, table.convert(rows, line, names, given)
         # By the length of the first rows; compressed text is about four times as long.
         size = 4 * file.size if is_compressed(file.path) else file.size
@@ -146,9 +148,9 @@ class TextTable(TableFile):
 
     def _plain_sample(self, rows: Text, names: list[str], given: Types) -> pa.Table | None:
         """Return the first rows, text as codes, if the kernel for plain text reads them; else None."""
-        plain = self.dialect.encoding in (*UTF8, None) and self.dialect.decimal != "," and not given
-        types = guess_types(rows, self.delimiter, names) if plain and rows else None
-        return None if types is None else read_plain(rows, self.delimiter, names, types)
+        plain = self.dialect.encoding in (*UTF8, None) and not given
+        types = guess_types(rows, self.signs, names) if plain and rows else None
+        return None if types is None else read_plain(rows, self.signs, names, types)
 
     def _names(self, header: Text) -> list[str]:
         """Return the names in the header; Arrow reads all but a plain one."""
@@ -311,11 +313,16 @@ class TextTable(TableFile):
         return self.dialect.delimiter or ","
 
     @property
+    def signs(self) -> str:
+        """The delimiter and the decimal sign."""
+        return self.delimiter + (self.dialect.decimal or ".")
+
+    @property
     def is_plain(self) -> bool:
-        """Whether the kernel for plain text may read the file, any part of it alone: UTF-8, with decimal points."""
+        """Whether the kernel for plain text may read the file, any part of it alone: UTF-8."""
         utf8 = self.dialect.encoding in (*UTF8, None)
         tried = len(self.not_plain) < TRIES
-        return tried and utf8 and self.dialect.decimal != "," and not self._is_sequential and not self.file.keys
+        return tried and utf8 and not self._is_sequential and not self.file.keys
 
     @property
     def _is_sequential(self) -> bool:
@@ -396,9 +403,9 @@ class TextTable(TableFile):
     def _read_plain(self, text: Text, types: Types, names: list[str] | None) -> pa.Table | None:
         """Return the rows by the kernel for plain text, None where it cannot read them; it is not tried for ever."""
         known = names is not None and all(name in types for name in names)
-        if not known or names is None or self.dialect.decimal == "," or len(self.not_plain) >= TRIES:
+        if not known or names is None or len(self.not_plain) >= TRIES:
             return None
-        table = read_plain(text, self.delimiter, self.schema.names, {name: types[name] for name in names})
+        table = read_plain(text, self.signs, self.schema.names, {name: types[name] for name in names})
         if table is None:
             self.not_plain.append(len(text))
         return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv
 
 from oddsmith.engines.files.plain_text import KINDS, MISSING, MISSING_WORDS, number_array, pack_bits, text_array
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.memory import parallel_map
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.kernels.native import Kernels, kernels
 from oddsmith.kernels.texts import (
     SKIP,
@@ -32,6 +34,7 @@ from oddsmith.kernels.texts import (
     WIDTHS,
     CsvArrays,
     CsvReader,
+    count_codes,
     count_lines,
     csv_arrays,
     present,
@@ -43,6 +46,7 @@ MARGIN, LONGEST = 1 << 12, 1 << 16
 """Bytes beyond a block in which its last row is expected to end, and in which it must."""
 FEW = 500  # Levels up to which Python sorts them faster than Arrow.
 KEY_BYTES = 8  # Texts up to this length are sorted as numbers.
+TRUE, FALSE = (pa.array(words) for words in (csv.ConvertOptions().true_values, csv.ConvertOptions().false_values))
 SPARE = 1.1  # Rows for which there is room at first, against those expected from the length of the first ones.
 
 
@@ -52,6 +56,32 @@ class WholeText:
 
     table: pa.Table
     counts: dict[str, npt.NDArray[np.int64]]
+
+    def complete(self, names: Iterable[str], threads: int) -> WholeText:
+        """Return the rows without missing values in some columns; all of them if none is without."""
+        every = self.table.column_names
+        holes = {name: self.table[name].chunk(0) for name in names if self.table[name].null_count}
+        work = parallel_map(_is_present, list(holes.values()), threads)
+        kept = np.flatnonzero(np.logical_and.reduce(list(work))) if holes else np.empty(0)
+        if not len(kept):
+            return self
+
+        def some(name: str) -> _Column:
+            column = self.table[name].chunk(0)
+            if name in self.counts:
+                codes = _raw(column.indices)[kept]
+                return _coded(codes, column.dictionary, count_codes(codes, len(column.dictionary)))
+            if (column.null_count and name not in holes) or pa.types.is_boolean(column.type):
+                return _Column(column.take(pa.array(kept)))
+            return _Column(number_array(_raw(column)[kept], None, column.type))
+
+        return WholeText.of(dict(zip(every, parallel_map(some, every, threads), strict=True)))
+
+    @classmethod
+    def of(cls, columns: Mapping[str, _Column]) -> WholeText:
+        """Return columns as a table."""
+        counts = {name: column.counts for name, column in columns.items() if column.counts is not None}
+        return cls(table=pa.table({name: column.array for name, column in columns.items()}), counts=counts)
 
 
 def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeText | None:
@@ -81,18 +111,19 @@ def read_whole(table: TextTable, columns: Sequence[str], threads: int) -> WholeT
     work = parallel_map(lambda name: parsed.column(name, few.get(name) or parsed.merged(name)), order, threads)
     made = dict(zip(order, work, strict=True))
     found = {name: column for name in columns if (column := made[name]) is not None}
-    if len(found) < len(columns):
-        return None
-    counts = {name: column.counts for name, column in found.items() if column.counts is not None}
-    return WholeText(table=pa.table({name: column.array for name, column in found.items()}), counts=counts)
+    return None if len(found) < len(columns) else WholeText.of(found)
 
 
 def _kinds(table: TextTable, columns: Sequence[str]) -> list[int] | None:
     """Return the kinds of all columns of a file, None where only Arrow reads it."""
     wanted = set(columns)
-    if not table.is_plain or table.formats.keys() & wanted or wanted - set(table.schema.names):
+    if not table.is_plain or wanted - set(table.schema.names):
         return None
-    kinds = [KINDS.get(field.type) if field.name in wanted else SKIP for field in table.schema]
+    known = {**KINDS, pa.bool_(): TEXT}
+    kinds = [
+        SKIP if field.name not in wanted else TEXT if field.name in table.formats else known.get(field.type)
+        for field in table.schema
+    ]
     return [kind for kind in kinds if kind is not None] if None not in kinds else None
 
 
@@ -136,7 +167,7 @@ class _Parsed:
 
     def _take(self, file: _File, turn: Iterator[int], room: int, thread: int) -> None:
         """Parse blocks until none is left, or one fails."""
-        reader = self.readers[thread] = CsvReader(self.native, self.table.delimiter, self.kinds)
+        reader = self.readers[thread] = CsvReader(self.native, self.table.signs, self.kinds)
         # One buffer for all: fresh memory for every block would take longer than what it is for.
         buffer = bytearray(max(b - a for a, b in pairwise(self.places)) + LONGEST)
         try:
@@ -176,13 +207,19 @@ class _Parsed:
         return sum(len(one.levels(column)[0]) for one in self.readers.values()) if self.kinds[column] == TEXT else 0
 
     def merged(self, name: str) -> tuple[pa.Array, list[npt.NDArray[np.int32]]] | None:
-        """Return the levels of a column in order, and where those of each reader are; None if it has none in UTF-8."""
+        """Return the levels of a column in order, and where those of each reader are; None if it has none in UTF-8.
+
+        Texts with a format and booleans become values, in any order.
+        """
         column = self.table.schema.names.index(name)
         if self.kinds[column] != TEXT:
             return None
         found = [text_array(*self.readers[k].levels(column)) for k in range(self.threads)]
         levels = [one for one in found if one is not None]
-        return None if len(levels) < len(found) else _in_order(levels)
+        if len(levels) < len(found):
+            return None
+        format_, type_ = self.table.formats.get(name), self.table.schema.types[column]
+        return _in_order(levels) if format_ is None and not pa.types.is_boolean(type_) else _values(levels, format_)
 
     def column(self, name: str, levels: tuple[pa.Array, list[npt.NDArray[np.int32]]] | None) -> _Column | None:
         """Return a column, given its levels; None if its texts are not UTF-8."""
@@ -199,10 +236,58 @@ class _Parsed:
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
         each = [places[reader] for reader in self.reader_of]
+        if not pa.types.is_string(known.type):
+            recode_parts(codes, self.rows, each, narrow)
+            return _Column(known.take(pa.array(narrow)))
         counts = recode_parts(codes, self.rows, each, narrow, len(known))
-        valid = pack_bits(narrow >= 0) if counts[0] else None
-        indices = pa.Array.from_buffers(pa.from_numpy_dtype(width), len(narrow), [valid, pa.py_buffer(narrow)])
-        return _Column(pa.DictionaryArray.from_arrays(indices, known, safe=False), counts)
+        return _coded(narrow, known, counts)
+
+
+def _raw(array: pa.Array) -> npt.NDArray[Any]:
+    """Return the numbers of an array as they are stored, those of missing values too."""
+    kind: Any = {"date32[day]": np.int32}.get(str(array.type), np.int64)
+    kind = kind if pa.types.is_temporal(array.type) else array.type.to_pandas_dtype()
+    return np.frombuffer(array.buffers()[1], kind, len(array))
+
+
+def _is_present(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which values are not missing, of numbers and codes by the sign that stands for missing ones."""
+    if isinstance(array, pa.DictionaryArray):
+        found: npt.NDArray[np.bool_] = _raw(array.indices) >= 0
+        return found
+    return present(_raw(array)) if array.type in (pa.float64(), pa.int64()) else np.asarray(array.is_valid())
+
+
+def _coded(codes: npt.NDArray[Any], levels: pa.Array, counts: npt.NDArray[np.int64]) -> _Column:
+    valid = pack_bits(codes >= 0) if counts[0] else None
+    indices = pa.Array.from_buffers(pa.from_numpy_dtype(codes.dtype), len(codes), [valid, pa.py_buffer(codes)])
+    return _Column(pa.DictionaryArray.from_arrays(indices, levels, safe=False), counts)
+
+
+def _values(levels: list[pa.Array], format_: TextFormat | None) -> tuple[pa.Array, list[npt.NDArray[np.int32]]] | None:
+    """Return the values of texts by their format (None: booleans), and where those of each array are.
+
+    Those of a format of levels are texts in order, others are not sorted. None if a text breaks the format.
+    """
+    texts = pc.if_else(pc.is_in(joined := pa.concat_arrays(levels), value_set=MISSING), None, joined)
+    values, broken = _booleans(texts) if format_ is None else format_.parse(texts)
+    if broken is not None or (pa.types.is_floating(values.type) and pc.all(pc.is_finite(values)).as_py() is False):
+        return None
+    parts = list(pairwise(np.cumsum([0, *map(len, levels)], dtype=np.int32)))
+    if not pa.types.is_string(values.type):
+        return values, [np.arange(a, b, dtype=np.int32) for a, b in parts]
+    if pc.any(pc.is_in(values.drop_null(), value_set=MISSING)).as_py():  # but for blanks around it
+        return None
+    filled = values.fill_null("")
+    return _in_order([filled.slice(a, b - a) for a, b in parts])
+
+
+def _booleans(texts: pa.Array) -> tuple[pa.Array, str | None]:
+    """Return the booleans that Arrow reads in texts, and one that it does not read."""
+    true, false = pc.is_in(texts, value_set=TRUE), pc.is_in(texts, value_set=FALSE)
+    values = pc.if_else(true, True, pc.if_else(false, False, None))
+    broken = texts.filter(pc.and_(values.is_null(), texts.is_valid()))
+    return values, broken[0].as_py() if len(broken) else None
 
 
 def _in_order(levels: list[pa.Array]) -> tuple[pa.Array, list[npt.NDArray[np.int32]]]:

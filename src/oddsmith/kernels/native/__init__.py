@@ -124,7 +124,7 @@ class CsvColumn(ctypes.Structure):
 class CsvProblem(ctypes.Structure):
     """``csv_problem`` of csv.c."""
 
-    _fields_ = _fields("*text size delimiter *columns count rows room next status column")
+    _fields_ = _fields("*text size delimiter point *columns count rows room next status column")
 
 
 class QuadraticProblem(ctypes.Structure):
