@@ -102,14 +102,19 @@ VALUES = {
     "date": lambda i: f"2026-01-{1 + i % 28:02}",
     "day": lambda i: f"{1 + i % 28}.01.2026",
     "time": lambda i: f"12:{i % 60:02}",
+    "slash": lambda i: f"{1 + i % 12}/{1 + i % 28}/2026",
+    "stamp": lambda i: f"2026-01-{1 + i % 28:02} 0{i % 9}:00",
+    "zone": lambda i: f"2026-01-{1 + i % 28:02}T0{i % 9}:00:00Z",
+    "moment": lambda i: f"2026-01-{1 + i % 28:02}" + f" 0{i % 9}:00:00.{i}" * (i % 5 > 2),
     "money": lambda i: f"${i}.50",
+    "thousand": lambda i: f"{i / 1000 + 1:.3f}",
     "comma": lambda i: f'"{i},5"',
     "nothing": lambda i: "",
     "code": lambda i: f"0{i}",
 }
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(120))
 def test_types_and_formats_are_those_that_arrow_infers(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,9 +125,10 @@ def test_types_and_formats_are_those_that_arrow_infers(
     rows = [",".join("NA" if rng.random() < missing else VALUES[kind](i) for kind in kinds) + ",1" for i in range(n)]
     path = tmp_path / "a.csv"
     end = "\r\n" if seed % 5 == 0 else "\n"
-    path.write_text(
-        end.join([",".join(f"c{j}" for j in range(len(kinds) + 1)), *rows, *([""] * (seed % 2))]), "utf-8", newline=""
-    )
+    lines = [",".join(f"c{j}" for j in range(len(kinds) + 1)), *rows, *([""] * (seed % 2))]
+    if seed % 7 < 3:
+        lines = [line.replace(",", ";").replace(".", ",") for line in lines]
+    path.write_text(end.join(lines), "utf-8", newline="")
     opened = [FileParts.open(path)]
     monkeypatch.setattr(text, "guess_types", lambda *_: None)
     opened.append(FileParts.open(path))

@@ -125,6 +125,13 @@ def find_decimal(table: pa.Table) -> str | None:
     return signs.pop() if len(signs) == 1 else None
 
 
+def has_fractions(table: pa.Table) -> bool:
+    """Whether a table shows that its numbers were read with the right decimal sign: see `find_decimal`."""
+    columns = [column for column in table.columns if pa.types.is_floating(column.type)]
+    first = [column.drop_null().slice(0, 200).to_pylist() for column in columns]
+    return any(len(values) >= FEWEST and _has_point(values) for values in first)
+
+
 def _sign_in(column: pa.ChunkedArray) -> str | None:
     """Return the decimal separator of a column of text, None if it holds other text, too few values, or either sign."""
     first = [text for text in column.slice(0, FEWEST).to_pylist() if text is not None]

@@ -44,6 +44,8 @@ WHOLE_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 DECIMAL_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 TIME = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[ T]\d\d:\d\d(?::\d\d(?P<fraction>\.\d{1,9})?)?(?P<zone>Z)?)?", re.ASCII)
 OTHER_POINT = str.maketrans(",.", ".,")
+TEXT_SIGN = re.compile(r"[/$€£%#_()]|\.\d+\.")
+"""What no value has that Arrow infers to be a number or a time."""
 READABLE = frozenset({"true", "false", "inf", "infinity", "nan"})
 """Words that Arrow does not infer to be text."""
 FIRST_ROWS, FIRST_BYTES = 16, 1 << 12
@@ -87,6 +89,8 @@ def split_plain(line: str, delimiter: str) -> list[str]:
 def _guess_type(values: Sequence[str], point: str) -> pa.DataType | None:
     present = [value for value in values if value not in MISSING_WORDS]
     if any(value[0].isascii() and value[0].isalpha() and value.lower() not in READABLE for value in present):
+        return CODES
+    if any(map(TEXT_SIGN.search, present)):
         return CODES
     times = [match for match in map(TIME.fullmatch, present) if match]
     if times and len(times) == len(present):

@@ -15,7 +15,15 @@ import pyarrow as pa
 from pyarrow import csv
 
 from oddsmith.engines.files import formats
-from oddsmith.engines.files.dialect import SEPARATOR_LINE, UTF8, TextDialect, find_decimal, open_text, read_chunks
+from oddsmith.engines.files.dialect import (
+    SEPARATOR_LINE,
+    UTF8,
+    TextDialect,
+    find_decimal,
+    has_fractions,
+    open_text,
+    read_chunks,
+)
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
@@ -129,14 +137,13 @@ class TextTable(TableFile):
             rows = rows[: Lines.of(rows, delimiter).last_row()]
         given = {name: type_ for name, type_ in (types or {}).items() if name in names}
         spread: Text = b"".join([rows, *whole_rows(chunks)])
-        sample = table._plain_sample(spread, names, given) if len(spread) > len(rows) else None
+        table, sample = table._plain_sample(spread, names, given) if len(spread) > len(rows) else (table, None)
         if sample is None:
-            spread, sample = rows, table._plain_sample(rows, names, given) or table.convert(rows, line, names, given)
+            spread, (table, sample) = rows, table._plain_sample(rows, names, given)
+        sample, dialect = sample or table.convert(rows, line, names, given), table.dialect
         if dialect.decimal is None and (sign := find_decimal(sample)):
             table = replace(table, dialect=replace(dialect, decimal=sign))
             if sign == ",":
-                sample = table._plain_sample(spread, names, given)
-            if sample is None:
                 spread, sample = rows, table.convert(rows, line, names, given)
         # By the length of the first rows; compressed text is about four times as long.
         size = 4 * file.size if is_compressed(file.path) else file.size
@@ -146,11 +153,21 @@ class TextTable(TableFile):
         table = replace(table, schema=schema, expected_rows=expected, fixed=frozenset(given), sample=sample)
         return replace(table, has_spread_sample=spread is not rows)
 
-    def _plain_sample(self, rows: Text, names: list[str], given: Types) -> pa.Table | None:
-        """Return the first rows, text as codes, if the kernel for plain text reads them; else None."""
-        plain = self.dialect.encoding in (*UTF8, None) and not given
-        types = guess_types(rows, self.signs, names) if plain and rows else None
-        return None if types is None else read_plain(rows, self.signs, names, types)
+    def _plain_sample(self, rows: Text, names: list[str], given: Types) -> tuple[TextTable, pa.Table | None]:
+        """Return the first rows, text as codes, if the kernel for plain text reads them; else None.
+
+        If it reads them only with decimal commas, which they must show, the table has these.
+        """
+        if self.dialect.encoding not in (*UTF8, None) or given or not rows:
+            return self, None
+        if types := guess_types(rows, self.signs, names):
+            return self, read_plain(rows, self.signs, names, types)
+        if self.dialect.decimal is not None or self.delimiter == ",":
+            return self, None
+        comma = replace(self, dialect=replace(self.dialect, decimal=","))
+        types = guess_types(rows, comma.signs, names)
+        sample = None if types is None else read_plain(rows, comma.signs, names, types)
+        return (comma, sample) if sample is not None and has_fractions(sample) else (self, None)
 
     def _names(self, header: Text) -> list[str]:
         """Return the names in the header; Arrow reads all but a plain one."""
