@@ -30,7 +30,7 @@ from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
 from oddsmith.design.texts import TextColumn, text_buffers
 from oddsmith.design.whole_numbers import refuse_rounded_levels, rounded_column
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.kernels.texts import TextCodes, encode_pieces, encode_texts
+from oddsmith.kernels.texts import TextCodes, are_ascending, encode_pieces, encode_texts
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import check_codes
@@ -188,8 +188,10 @@ class Frame:
         if kind == "category":
             array = self.columns[name]
             if isinstance(array, pa.DictionaryArray) and len(array) > array.null_count:
-                extremes = pc.min_max(array.indices).as_py().values()
-                check_codes(np.array(list(extremes)), len(array.dictionary), f"Column {name!r}")
+                raw, levels = _raw_codes(array.indices), len(array.dictionary)
+                if not (raw.min() >= -1 and raw.max() < levels):  # which may be where none is valid
+                    extremes = pc.min_max(array.indices).as_py().values()
+                    check_codes(np.array(list(extremes)), levels, f"Column {name!r}")
             return code(array)
         refuse_rounded_levels(name, self._rounded(name))
         values = self.numbers(name)
@@ -332,10 +334,15 @@ def _plain_codes(indices: pa.Array) -> npt.NDArray[Any]:
     """Return codes with −1 for null: those of pandas have it there already."""
     if not indices.null_count:
         return np.asarray(indices.to_numpy(zero_copy_only=False))
-    raw = np.frombuffer(indices.buffers()[1], indices.type.to_pandas_dtype())[indices.offset :][: len(indices)]
+    raw = _raw_codes(indices)
     negative = sum(np.count_nonzero(raw[k : k + CHUNK_ROWS] < 0) for k in range(0, len(raw), CHUNK_ROWS))
     same = negative == indices.null_count and int(raw.min(initial=0)) == -1 and (pc.min(indices).as_py() or 0) >= 0
     return raw if same else np.asarray(indices.fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _raw_codes(indices: pa.Array) -> npt.NDArray[Any]:
+    """Return codes as they are stored, whatever it is where none is valid."""
+    return np.frombuffer(indices.buffers()[1], indices.type.to_pandas_dtype())[indices.offset :][: len(indices)]
 
 
 def _are_unique(texts: pa.Array) -> bool:
@@ -353,7 +360,9 @@ def are_sorted(texts: pa.Array) -> bool:
     >>> are_sorted(pa.array(["a", "b", "π"])), are_sorted(pa.array(["a", "a"]))
     (True, False)
     """
-    return bool(pc.all(pc.less(texts[:-1], texts[1:])).as_py() is not False)
+    plain = is_.is_string(texts.type) or is_.is_large_string(texts.type)
+    found = are_ascending(text_buffers(texts)) if plain else None  # functions of Arrow take half a megabyte
+    return bool(pc.all(pc.less(texts[:-1], texts[1:])).as_py() is not False) if found is None else found
 
 
 def _coded_texts(found: TextCodes, type_: pa.DataType) -> Coded:

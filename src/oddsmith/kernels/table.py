@@ -331,7 +331,7 @@ class LevelSums:
         at, layout = self.at, self.table.layout
         assert at.eliminated is not None
         size = layout.size + 1 - (at.eliminated[1] - at.eliminated[0])
-        A, g = None if self.room is None else np.zeros((size, size)), np.zeros(size)
+        A, g = None if self.room is None else self.room.A if k == 0 else np.zeros((size, size)), np.zeros(size)
         fields = layout.eliminating(at.eliminated) if self.room is None else self.room.fields()
         fields |= {"A": A, "size": size, "spare": k, "first_level": first, "end_level": end, "level_g": self.g}
         inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
@@ -347,7 +347,7 @@ class LevelSums:
             value, longest = value + part, max(longest, norm)
             self.g[: 1 + first] += g[: 1 + first]
             self.g[1 + last : -1] += g[1 + first :]
-            if self.room is not None and A is not None:
+            if self.room is not None and A is not None and A is not self.room.A:
                 np.add(self.room.A, A, out=self.room.A)
         return value, self.g[None, :-1], None if self.room is None else self.room.result(), longest
 

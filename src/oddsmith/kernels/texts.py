@@ -101,6 +101,20 @@ def encode_texts(texts: TextBuffers) -> TextCodes | None:
     return encode_pieces([texts], texts.n)
 
 
+def are_ascending(texts: TextBuffers) -> bool | None:
+    """Whether each text comes after the one before in the order of their bytes; None without kernels.
+
+    >>> texts = TextBuffers(n=2, offsets=np.array([0, 1, 3], dtype=np.int32), data=np.frombuffer(b"abb", np.uint8))
+    >>> are_ascending(texts) in (True, None)
+    True
+    """
+    native, found = kernels(), ctypes.c_int64()
+    if native is None or texts.valid is not None:
+        return None
+    native("ascending", texts.n, address(texts.offsets), texts.offsets.itemsize == 8, address(texts.data), found)
+    return bool(found.value)
+
+
 def encode_pieces(pieces: Iterable[TextBuffers], n: int) -> TextCodes | None:
     """As `encode_texts`, for ``n`` texts that lie in several places, and are made one piece after another."""
     native = kernels()

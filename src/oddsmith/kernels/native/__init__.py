@@ -228,6 +228,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "texts": (ctypes.POINTER(TextsProblem),),
     "recode": (_I, _P, _P, _P, _I, _P, _I, _I, _P),
     "count": (_I, _P, _I, _I, _P),
+    "ascending": (_I, _P, _I, _P, ctypes.POINTER(_I)),
     "csv": (ctypes.POINTER(CsvProblem),),
     "softmax": (_P, _I, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "logistic": (_P, _I, _P, _P, _P, _P, ctypes.POINTER(_D)),

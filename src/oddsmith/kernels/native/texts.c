@@ -136,3 +136,16 @@ EXPORT int NAME(count)(int64_t n, const void *codes, int64_t width, int64_t leve
         for (int copy = 0; copy < COPIES; copy++) counts[code] += few[copy][code];
     return 0;
 }
+
+/* Whether each of n texts comes after the one before, in the order of their bytes. */
+EXPORT int NAME(ascending)(int64_t n, const void *offsets, int64_t wide, const char *data, int64_t *found) {
+    *found = 1;
+    for (int64_t i = 0, last = 0, size = 0; i < n && *found; i++) {
+        const int64_t begin = wide ? ((const int64_t *)offsets)[i] : ((const int32_t *)offsets)[i];
+        const int64_t end = wide ? ((const int64_t *)offsets)[i + 1] : ((const int32_t *)offsets)[i + 1];
+        const int order = __builtin_memcmp(data + last, data + begin, (size_t)least(size, end - begin));
+        *found = !i || order < 0 || (order == 0 && size < end - begin);
+        last = begin, size = end - begin;
+    }
+    return 0;
+}
