@@ -27,10 +27,10 @@ import pyarrow.types as is_
 from oddsmith.design import inputs
 from oddsmith.design.input_errors import unreadable
 from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
-from oddsmith.design.texts import TextColumn, text_buffers
+from oddsmith.design.texts import TextColumn, are_sorted, text_buffers
 from oddsmith.design.whole_numbers import refuse_rounded_levels, rounded_column
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.kernels.texts import TextCodes, are_ascending, encode_pieces, encode_texts
+from oddsmith.kernels.texts import TextCodes, encode_pieces, encode_texts
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.codes import check_codes
@@ -352,17 +352,6 @@ def _are_unique(texts: pa.Array) -> bool:
     plain = is_.is_string(texts.type) or is_.is_large_string(texts.type)
     found = encode_texts(text_buffers(texts)) if plain else None
     return len(texts.dictionary_encode().dictionary if found is None else found.ends) == len(texts)
-
-
-def are_sorted(texts: pa.Array) -> bool:
-    """Whether each text comes after the one before in the order of their bytes, which is that of Python's strings.
-
-    >>> are_sorted(pa.array(["a", "b", "π"])), are_sorted(pa.array(["a", "a"]))
-    (True, False)
-    """
-    plain = is_.is_string(texts.type) or is_.is_large_string(texts.type)
-    found = are_ascending(text_buffers(texts)) if plain else None  # functions of Arrow take half a megabyte
-    return bool(pc.all(pc.less(texts[:-1], texts[1:])).as_py() is not False) if found is None else found
 
 
 def _coded_texts(found: TextCodes, type_: pa.DataType) -> Coded:

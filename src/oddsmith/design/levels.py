@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from oddsmith.cached_property import cached_property
 from oddsmith.design.formula import Formula
-from oddsmith.design.frame import KIND_WORDS, MANY_TEXTS, Coded, Frame, TextLevels, are_sorted
+from oddsmith.design.frame import KIND_WORDS, MANY_TEXTS, Coded, Frame, TextLevels
 from oddsmith.design.inputs import take_rows
+from oddsmith.design.texts import are_sorted
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.kernels.texts import count_codes

@@ -9,8 +9,9 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from oddsmith.kernels.texts import TextBuffers
+from oddsmith.kernels.texts import TextBuffers, are_ascending
 from oddsmith.protocols import Indices
 
 PIECE_ROWS = 1 << 15
@@ -92,3 +93,14 @@ def text_buffers(array: pa.Array) -> TextBuffers:
         valid=None if valid is None or not array.null_count else np.frombuffer(valid, np.uint8),
         first=first,
     )
+
+
+def are_sorted(texts: pa.Array) -> bool:
+    """Whether each text comes after the one before in the order of their bytes, which is that of Python's strings.
+
+    >>> are_sorted(pa.array(["a", "b", "π"])), are_sorted(pa.array(["a", "a"]))
+    (True, False)
+    """
+    plain = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
+    found = are_ascending(text_buffers(texts)) if plain else None  # functions of Arrow take half a megabyte
+    return bool(pc.all(pc.less(texts[:-1], texts[1:])).as_py() is not False) if found is None else found

@@ -20,7 +20,7 @@ from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
 LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
-GRADIENT, DIRECTION, PAIRS = range(3)
+GRADIENT, DIRECTION, PAIRS, OWN = range(4)
 """The tasks of the kernel, and those of the kernel of several classes."""
 SPARE = 8  # Numbers that kernels may read or write beyond the last: a vector of the widest registers.
 KINDS = {
@@ -181,15 +181,20 @@ class TableKernel:
 
     def classes(
         self, block: Block, at: CurvatureParams, task: int, count: int, direction: Array | None = None
-    ) -> tuple[float, Array]:
-        """Return the losses of several classes, and ``count`` sums of the intercept and each column (count × P)."""
+    ) -> tuple[float, Array, Array]:
+        """Return the losses of several classes, and ``count`` sums of the intercept and each column (count × P).
+
+        The same of squares is there if the task is ``OWN``.
+        """
         check_codes(block, len(at.b))
         problem, size = TableProblem.from_buffer_copy(self.layout.problem), self.layout.size
         middle, w, offset = self.layout.center(self.center), by_place(at.W, at.b), contiguous(block.offset)
-        sums = np.zeros((size + 1) * count + SPARE)
+        sums = np.zeros((2 if task == OWN else 1, (size + 1) * count + SPARE))
         problem.center, problem.w, problem.offset, problem.g = map(address, (middle, w, offset, sums))
+        problem.squares = address(sums[1]) if task == OWN else None
         self.kernels("class_table", problem, len(at.b), address(direction), task)
-        return problem.value, sums[: size * count].reshape(size, count).T
+        found = [one[: size * count].reshape(size, count).T for one in sums]
+        return problem.value, found[0], found[-1]
 
     def find_cells(self, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
         """Return the words of `Cells` for the factor of some ``columns``, in these rows; nothing is counted."""
@@ -390,15 +395,15 @@ def by_place(W: Array, b: Array) -> Array:
     if isinstance(whole, np.ndarray) and whole.shape == ((M + 2) * C + SPARE,) and W.strides == (8, 8 * C):
         if address(W) == whole[C:].ctypes.data and (whole[:C] == b).all() and not whole[(M + 1) * C :].any():
             return whole
-    whole, inside = room_by_place(C, M + 1)
-    inside[:, 0], inside[:, 1:] = b, W
-    return whole
+    room = room_by_place(C, M + 1)
+    room[:, 0], room[:, 1:] = b, W
+    return np.asarray(room.base)
 
 
-def room_by_place(C: int, P: int) -> tuple[Array, Array]:
-    """Return zeros for the weights of C classes, which lie side by side, and those of all columns (C × P) in there."""
+def room_by_place(C: int, P: int) -> Array:
+    """Return zeros for the weights of C classes (C × P), which lie side by side."""
     whole = np.zeros((P + 1) * C + SPARE)
-    return whole, whole[: P * C].reshape(P, C).T
+    return whole[: P * C].reshape(P, C).T
 
 
 def reads(block: Block, center: Array) -> bool:

@@ -17,6 +17,7 @@ from oddsmith.kernels.table import (
     DIRECTION,
     GIVEN,
     GRADIENT,
+    OWN,
     PAIRS,
     HessianRoom,
     Layout,
@@ -39,7 +40,7 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
         return table.logistic(at, h)
     longest = 0.0 if at.inverse is None else table.longest(at.inverse)
     if C > 1 and at.order < 2:
-        value, gradient = table.classes(block, at, GRADIENT, C)
+        value, gradient, _ = table.classes(block, at, GRADIENT, C)
         return value, gradient, None, longest
     pairs = _pairs(C) if at.order >= 2 else []
     G, rooms = np.zeros((C, table.layout.size + 1)), [HessianRoom.of(table.layout, at.eliminated) for _ in pairs]
@@ -75,10 +76,11 @@ def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: A
         flat = h is None and not (at.W.any() or at.b.any() or block.offset is not None)
         cross, diagonal = table.sums_of(table.curvatures(at) if h is None and not flat else h, squares=True)
         return diagonal[None], cross[None]
+    if C > 1:
+        return table.classes(block, at, OWN, C)[:0:-1]
     cross, diagonal = np.zeros((2, C, table.layout.size + 1))
     for some, losses in _class_losses(kernels, block, at):
-        for k in range(C):
-            some.run(GIVEN, rows=losses.curvature(k, k), g=cross[k], squares=diagonal[k])
+        some.run(GIVEN, rows=losses.curvature(0, 0), g=cross[0], squares=diagonal[0])
     return diagonal[:, :-1], cross[:, :-1]
 
 

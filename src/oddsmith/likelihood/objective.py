@@ -200,11 +200,9 @@ class FoldObjective:
 
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        if self.shape[0] > 1 and isinstance(self.source, MemorySource) and self.source.form is not None:
-            _, X = room_by_place(len(self.T), self.shape[1])
-            np.matmul(self.T, self.fixed(x), out=X)
-        elif self.shape[0] > 1:
-            X = self.T @ self.fixed(x)
+        if self.shape[0] > 1:
+            in_parts = isinstance(self.source, MemorySource) and self.source.form is not None
+            X = np.matmul(self.T, self.fixed(x), out=room_by_place(len(self.T), self.shape[1]) if in_parts else None)
         else:  # one array, as the kernel of tables reads it
             X = np.append(x, 0.0)[None, :-1]
             if not self.all_free:
@@ -310,13 +308,11 @@ class FoldObjective:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
         self._fill_row_curvature(w)
         V, v0 = self.raw(v)
-        sums = self.fold(CurvatureProduct, replace(self._at(w), V=V, v=v0))
-        result = solver_gradient(sums.product, self.T, self._unit, self.whitening)
-        result /= self.sampling_fraction
+        product = self.fold(CurvatureProduct, replace(self._at(w), V=V, v=v0)).product
+        result = np.divide(g := solver_gradient(product, self.T, self._unit, self.whitening), self.sampling_fraction, g)
         if self.penalty is not None:
             result += self.penalty.apply(v.reshape(self.shape))
-        if not self.all_free:
-            result[~self.free] = v.reshape(self.shape)[~self.free]
+        np.copyto(result, v.reshape(self.shape), where=~self.free)
         return result.ravel()
 
     def _fill_row_curvature(self, w: Array) -> None:

@@ -113,7 +113,7 @@ def certificate_of_gap(
 
 
 def pair_index(C: int) -> npt.NDArray[np.intp]:
-    """Return the place of each pair of classes (C × C) among (0, 0), (1, 0), (1, 1), (2, 0) …
+    """Return the place of each pair of classes among (0, 0), (1, 0), (1, 1), (2, 0), and so on (C × C).
 
     >>> pair_index(2).tolist()
     [[0, 1], [1, 2]]
@@ -128,8 +128,8 @@ class InverseBound:
     """An upper bound of ``rᵀ H⁻¹ r``: intercepts are eliminated, and the prior bounds the Schur complement from below.
 
     ``B`` (C × C) and ``cross`` are the Hessian's rows of the intercepts (C × C × M, or M × C (C + 1) / 2: those of the
-    pairs of classes in `pair_index`), ``prior`` (C × M, or one row) the diagonal lower bound of the rest, ``rho`` the self-concordance constant in the norm of the bound, ``noise`` what the rounding of a
-    gradient adds to a decrement.
+    pairs of classes in `pair_index`), ``prior`` (C × M, or one row) the diagonal lower bound of the rest, ``rho`` the
+    self-concordance constant in the norm of the bound, ``noise`` what the rounding of a gradient adds to a decrement.
 
     >>> columns = np.array([[[4.0, 2.0]]])
     >>> InverseBound.eliminating(columns, np.array([1.0]), self_concordance=1.0, rounding=0.0).norm(

@@ -2,7 +2,7 @@
 
 #include "table.h"
 
-enum { GRADIENT, PRODUCT, PAIRS };
+enum { GRADIENT, PRODUCT, PAIRS, OWN };
 
 /* The classes of a place lie side by side, `C` numbers: whole vectors of them are read and added, of which those beyond the
    classes belong to the next place. They are zero where they are added, and ignored where they are read. */
@@ -22,15 +22,17 @@ INLINE void class_activations(const table_problem *p, int64_t n, table_tile t, c
         }
 }
 
-/* Add the rows of a tile times R (n rows, `wide` apart) to the sums g of all places, `count` each. */
-INLINE void add_classes(const table_problem *p, int64_t n, table_tile t, const double *R, int64_t count, int64_t wide, double *g) {
+/* Add the rows of a tile, or their squares, times R (n rows, `wide` apart) to the sums g of all places, `count` each. */
+INLINE void add_classes(
+    const table_problem *p, int64_t n, table_tile t, const double *R, int64_t count, int64_t wide, int squares, double *g
+) {
     for (int64_t j = -1; j < p->m; j++) /* a column of numbers at a time: its sums stay in registers */
         WHOLE(c, wide) {
             double *u = g + (j < 0 ? 0 : p->numbers[j]) * count + c;
             vector_double sum = AT(u);
             for (int64_t i = 0; i < n; i++) {
-                const vector_double r = AT(R + i * wide + c);
-                sum += j < 0 ? r : t.Z[j * TABLE_TILE + i] * r;
+                const double z = j < 0 ? 1.0 : t.Z[j * TABLE_TILE + i];
+                sum += (squares ? z * z : z) * AT(R + i * wide + c);
             }
             store_double(u, sum);
         }
@@ -38,7 +40,7 @@ INLINE void add_classes(const table_problem *p, int64_t n, table_tile t, const d
         for (int64_t k = 0; k < p->f; k++) {
             double *u = g + t.at[k * TABLE_TILE + i] * count;
             const double v = p->values[k] ? t.V[k * TABLE_TILE + i] : 1.0;
-            WHOLE(c, wide) store_double(u + c, AT(u + c) + v * AT(R + i * wide + c));
+            WHOLE(c, wide) store_double(u + c, AT(u + c) + (squares ? v * v : v) * AT(R + i * wide + c));
         }
 }
 
@@ -63,7 +65,7 @@ INLINE void pair_rows(const double *Y, const double *D, const double *s, int64_t
 }
 
 /* Gradient and value at the weights w, the Hessian there times v, or the sums of the second derivatives of all pairs of
-   classes. Weights (read up to a vector beyond their end) and sums (written so far) are by place, offsets by row. */
+   classes, or of each class alone, then of the squares, too. Weights (read up to a vector beyond their end) and sums (written so far) are by place, offsets by row. */
 EXPORT int NAME(class_table)(table_problem *p, int64_t C, const double *v, int task) {
     const int64_t count = task == PAIRS ? C * (C + 1) / 2 : C, column = line(8 * TABLE_TILE);
     const int64_t wide = round_up(C, LANES_double), sums_wide = round_up(count, LANES_double), row = 8 * TABLE_TILE;
@@ -96,7 +98,7 @@ EXPORT int NAME(class_table)(table_problem *p, int64_t C, const double *v, int t
         for (int64_t i = 0; i < n && p->offset; i++)
             for (int64_t k = 0; k < C; k++) A[i * wide + k] += p->offset[(first + i) * C + k];
         to_columns(A, wide, n, ld, C, T);
-        p->value += softmax_losses(T, ld, C, codes, s, n, task == PAIRS ? D : NULL, w);
+        p->value += softmax_losses(T, ld, C, codes, s, n, task == PAIRS || task == OWN ? D : NULL, w);
         if (task == PRODUCT) {
             class_activations(p, n, t, v, C, wide, A);
             to_columns(A, wide, n, ld, C, U);
@@ -105,10 +107,15 @@ EXPORT int NAME(class_table)(table_problem *p, int64_t C, const double *v, int t
         } else if (task == GRADIENT) {
             softmax_residuals(T, ld, C, codes, s, n, w);
             to_rows(T, ld, n, C, sums_wide, R);
-        } else {
+        } else if (task == PAIRS) {
             pair_rows(T, D, s, ld, n, C, sums_wide, R);
+        } else {
+            for (int64_t k = 0; k < C; k++)
+                for (int64_t i = 0; i < n && s; i++) D[k * ld + i] *= s[i];
+            to_rows(D, ld, n, C, sums_wide, R);
         }
-        add_classes(p, n, t, R, count, sums_wide, p->g);
+        add_classes(p, n, t, R, count, sums_wide, 0, p->g);
+        if (p->squares) add_classes(p, n, t, R, count, sums_wide, 1, p->squares);
     }
     free(memory.memory);
     return 0;
