@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pyarrow import csv
 
 from oddsmith import Design, LogisticRegression
 from oddsmith.data_access import collected_rows
-from oddsmith.engines.files import FileParts, dialect, text, whole_text
+from oddsmith.engines.files import FileParts, dialect, row_blocks, text, whole_text
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native
 
@@ -34,9 +35,11 @@ def write(path: Path, rng: np.random.Generator, n: int, *, end: str = "\n", last
 @pytest.mark.parametrize("level", native.available()[1:])
 def test_random_files_equal_arrow(seed: int, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
-    path = tmp_path / "a.csv"
+    path = tmp_path / ("a.csv.gz" if seed % 2 else "a.csv")
     write(path, rng, int(rng.integers(1, 400)), end="\r\n" if seed % 3 == 2 else "\n", last=seed % 4 > 0)
-    monkeypatch.setattr(whole_text, "BLOCK", int(rng.integers(80, 2000)))
+    if seed % 2:
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    monkeypatch.setattr(row_blocks, "BLOCK", int(rng.integers(80, 2000)))
     types = {"x": pa.float64(), "a": pa.string(), "k": pa.int64(), "b": pa.string()}
     expected = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True))
     with native.using(level):
@@ -56,7 +59,7 @@ def test_random_files_equal_arrow(seed: int, level: str, tmp_path: Path, monkeyp
 def test_random_quotes_are_read_as_arrow_reads_them_or_not_at_all(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_text, "BLOCK", 150)
+    monkeypatch.setattr(row_blocks, "BLOCK", 150)
     rng, path, plain = np.random.default_rng(11), tmp_path / "a.csv", 0
     types = {"x": pa.int64(), "a": pa.string(), "b": pa.string()}
     convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
@@ -152,6 +155,61 @@ def test_later_places_show_the_same_formats_however_they_are_read(
     one, two = [*opened, FileParts.open(path)]
     assert one.schema.equals(two.schema) and one.formats == two.formats and one.dialect == two.dialect
     assert one.expected_rows == pytest.approx(2009, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "plain"),
+    [
+        (b"".join(b"%d,a\n" % (i * 7919 % 99_991) for i in range(3000)), True),
+        (b"1,a\n" * 40 + b"2," + b"long" * 700 + b"\n" + b"1,b\n" * 400, False),  # longer than a block
+        (b"1,a\n" * 40 + b"2," + b"long" * 200 + b"\n" + b"1,b\n" * 400, True),
+        (b"".join(b'%d,"a, b"\n' % (i * 7919 % 99_991) for i in range(3000)), True),
+        (b'1,"a"\n' * 100 + b'2,"' + b"a\n" * 300 + b'"\n' + b"3,b\n" * 500, False),
+        (b"1,a\n" * 600 + b"1,\x00\n" * 600, True),
+        (b"1,a\n" * 600 + b'1,"\n', False),
+        (b"", False),
+        (b"1,a", True),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv.gz", ".csv"])
+def test_blocks_of_a_file_and_of_a_stream_end_with_a_row(
+    ending: str, rows: bytes, plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_blocks, "BLOCK", 1000)
+    monkeypatch.setattr(row_blocks, "MARGIN", 50)
+    monkeypatch.setattr(row_blocks, "LONGEST", 1000)
+    path, text = tmp_path / f"a{ending}", b"x,y\n" + rows
+    path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    files = FileParts.open(path, types={"x": pa.int64(), "y": pa.string()}, encoding="utf-8", delimiter=",", threads=3)
+    found = files.with_codes(["y"]).read_whole()
+    assert (found is not None) == plain
+    if found is not None:
+        options = csv.ConvertOptions(column_types={"x": pa.int64(), "y": pa.string()}, strings_can_be_null=True)
+        assert found.table.to_pydict() == csv.read_csv(pa.BufferReader(text), convert_options=options).to_pydict()
+
+
+def test_more_rows_than_the_size_of_a_compressed_file_promises(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"x,y\n" + b"1,a\n" * 100_000))
+    files = FileParts.open(path).with_codes(["y"])
+    assert files.expected_rows < 10_000
+    assert files.read_whole() is None or files.read_whole().table.num_rows == 100_000
+
+
+def test_a_compressed_file_that_is_cut_ends_with_the_same_error_as_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, rng = tmp_path / "a.csv.gz", np.random.default_rng(3)
+    monkeypatch.setattr(collected_rows, "SPLIT_ELEMENTS", 1000)
+    text = "".join(f"{x},t{i % 9},{i % 2}\n" for i, x in enumerate(rng.normal(size=300_000)))
+    path.write_bytes(gzip.compress(b"x,y,z\n" + text.encode(), 1)[:-100_000])
+    errors = []
+    for _ in range(2):
+        with pytest.raises(InvalidInputError) as error:
+            LogisticRegression(prior=1.0).fit(path, y="z")
+        errors.append(str(error.value))
+        monkeypatch.setattr(FileParts, "read_whole", lambda self: None)
+    assert errors[0] == errors[1] and "cannot be read" in errors[0]
 
 
 LATER = {"yes": "maybe", "truth": "TRUE", "money": "-$7", "comma": '"1,25"', "time": "23:59"}

@@ -255,7 +255,7 @@ class TextTable(TableFile):
         The first time, the file is read here, in order, to find the starts of rows; later, ranges are read on demand. A
         compressed file is read here every time, if its rows are ``needed``.
         """
-        if self.starts and not (needed and self._is_sequential):
+        if self.starts and not (needed and self.is_sequential):
             for (first, line), (last, _) in pairwise(self.starts):
                 yield FileRange(table=self, first=first, last=last, nbytes=last - first, line=line)
             return
@@ -336,13 +336,13 @@ class TextTable(TableFile):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the kernel for plain text may read the file, any part of it alone: UTF-8."""
+        """Whether the kernel for plain text may read the file: UTF-8."""
         utf8 = self.dialect.encoding in (*UTF8, None)
         tried = len(self.not_plain) < TRIES
-        return tried and utf8 and not self._is_sequential and not self.file.keys
+        return tried and utf8 and not self.file.keys
 
     @property
-    def _is_sequential(self) -> bool:
+    def is_sequential(self) -> bool:
         """Whether the file can only be read from its beginning."""
         return is_compressed(self.file.path) or self.dialect.is_sequential
 
@@ -358,7 +358,7 @@ class TextTable(TableFile):
             return part.text
         self.file.check_unchanged()
         with reading(part.name), open_text(self.file.path, self.dialect) as stream:
-            if self._is_sequential:  # cached rows were lost: read all rows before them again
+            if self.is_sequential:  # cached rows were lost: read all rows before them again
                 for start in range(0, part.first, BLOCK):
                     read_bytes(stream, min(BLOCK, part.first - start))
             else:

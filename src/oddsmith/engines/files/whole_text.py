@@ -6,14 +6,13 @@ Whatever is not plain is left to the reader of pieces, which also places errors.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count, pairwise
+from itertools import chain, pairwise
 from threading import Condition
 from typing import Any
 
@@ -23,7 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from oddsmith.engines.files.dialect import open_text
 from oddsmith.engines.files.plain_text import KINDS, MISSING, MISSING_WORDS, number_array, pack_bits, text_array
+from oddsmith.engines.files.row_blocks import FileBlocks, RowBlocks, StreamBlocks
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.memory import parallel_map
 from oddsmith.engines.text_formats import TextFormat
@@ -41,13 +42,10 @@ from oddsmith.kernels.texts import (
     recode_parts,
 )
 
-BLOCK = 1 << 20  # Bytes that are read at a time, about: they stay in a core's own cache while they are parsed.
-MARGIN, LONGEST = 1 << 12, 1 << 16
-"""Bytes beyond a block in which its last row is expected to end, and in which it must."""
 FEW = 500  # Levels up to which Python sorts them faster than Arrow.
 KEY_BYTES = 8  # Texts up to this length are sorted as numbers.
 TRUE, FALSE = (pa.array(words) for words in (csv.ConvertOptions().true_values, csv.ConvertOptions().false_values))
-SPARE = 1.1  # Rows for which there is room at first, against those expected from the length of the first ones.
+SPARE, FEWEST_ROWS = 1.1, 100  # Rows for which there is room at first: so many times those expected, and some more.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,43 +135,52 @@ class _Parsed:
     """The columns of all rows, parsed into one array each, a block at a time by whichever thread is free.
 
     A thread counts the lines of its block before it parses them, so that the next block knows where its rows go.
-    Where the line end between two blocks is within quotes, the block before it is not plain.
     """
 
     def __init__(self, native: Kernels, table: TextTable, kinds: list[int], threads: int) -> None:
         self.native, self.table, self.kinds, self.threads = native, table, kinds, threads
-        start, size = table.start, table.file.size
-        parts = threads * max(1, round((size - start) / BLOCK / threads))  # as many for each thread
-        self.places = [start + k * (size - start) // parts for k in range(parts + 1)]
         self.readers: dict[int, CsvReader] = {}  # by thread
         self.arrays: CsvArrays = []
         self.rows: list[int] = []
-        self.reader_of = [0] * parts
+        self.reader_of: dict[int, int] = {}  # by block
         self.broken: str | None = None
         self.state = Condition()
 
     def read(self) -> bool:
         """Parse all blocks; False if one is not plain."""
-        most = (self.places[-1] - self.places[0]) // len(self.kinds) + 1  # a row has a byte for each column at least
-        for room in (min(most, round(SPARE * self.table.expected_rows) + len(self.places)), most):
+        for room in self._rooms():
             self.rows, self.arrays, self.broken = [0], csv_arrays(self.kinds, room), None
-            with closing(_File(self.table.file.path, self.places[-1])) as file:
-                take = partial(self._take, file, count(), room)
+            with closing(self._blocks()) as blocks:
+                take = partial(self._take, blocks, room)
                 deque(parallel_map(take, range(self.threads), self.threads), maxlen=0)
             if self.broken != "room":
                 break
         self.arrays = [None if values is None else values[: self.rows[-1]] for values in self.arrays]
-        return self.broken is None
+        return self.broken is None and len(self.rows) > 1
 
-    def _take(self, file: _File, turn: Iterator[int], room: int, thread: int) -> None:
+    def _rooms(self) -> tuple[int, int]:
+        """Return the rows for which to make room at first, and if these are too few."""
+        rows = round(SPARE * self.table.expected_rows) + FEWEST_ROWS
+        if self.table.is_sequential:  # of unknown size; what is not written takes no memory
+            return 2 * rows, 8 * rows
+        most = (self.table.file.size - self.table.start) // len(self.kinds) + 1  # a row has a byte for each column
+        return min(most, rows), most
+
+    def _blocks(self) -> RowBlocks:
+        file, start = self.table.file, self.table.start
+        if self.table.is_sequential:
+            return StreamBlocks(open_text(file.path, self.table.dialect), start)
+        return FileBlocks(file.path, start, file.size, self.threads)
+
+    def _take(self, blocks: RowBlocks, room: int, thread: int) -> None:
         """Parse blocks until none is left, or one fails."""
         reader = self.readers[thread] = CsvReader(self.native, self.table.signs, self.kinds)
         # One buffer for all: fresh memory for every block would take longer than what it is for.
-        buffer = bytearray(max(b - a for a, b in pairwise(self.places)) + LONGEST)
+        buffer = bytearray(blocks.room)
         try:
-            while not self.broken and (i := next(turn)) < len(self.reader_of):
+            while not self.broken and (block := blocks.next(buffer)):
+                i, text = block
                 self.reader_of[i] = thread
-                text = file.rows(self.places[i], self.places[i + 1], buffer, whole=i == 0)
                 lines = count_rows(text) if text is not None else 0
                 if not self._place(i, lines, room):
                     return
@@ -235,7 +242,7 @@ class _Parsed:
         """Return texts as codes of the ``known`` levels; ``places`` are those of each reader's."""
         width: Any = next(kind for kind in WIDTHS if len(known) <= np.iinfo(kind).max)
         narrow = np.empty(len(codes), dtype=width)
-        each = [places[reader] for reader in self.reader_of]
+        each = [places[self.reader_of[block]] for block in range(len(self.rows) - 1)]
         if not pa.types.is_string(known.type):
             recode_parts(codes, self.rows, each, narrow)
             return _Column(known.take(pa.array(narrow)))
@@ -345,34 +352,3 @@ def _keys(levels: pa.Array) -> npt.NDArray[np.uint64] | None:
 def count_rows(text: memoryview) -> int:
     """Return the number of rows in text, the last of which may lack its line end."""
     return count_lines(text) + (text[-1] != ord("\n")) if len(text) else 0
-
-
-class _File:
-    """A file of a given size that several threads read, each at its own places."""
-
-    def __init__(self, path: str, size: int) -> None:
-        self.number, self.size = os.open(path, os.O_RDONLY), size
-
-    def close(self) -> None:
-        os.close(self.number)
-
-    def rows(self, first: int, last: int, buffer: bytearray, *, whole: bool) -> memoryview | None:
-        """Return the rows behind the first line end from ``first`` on, to the end of the row at ``last``.
-
-        ``whole`` says that a row begins at ``first``. None if one has no end.
-        """
-        done = 0
-        for margin in (MARGIN, LONGEST):
-            size = min(last + margin, self.size) - first
-            with memoryview(buffer) as room:
-                while done < size and (more := os.preadv(self.number, [room[done:size]], first + done)):
-                    done += more
-            if done < size:
-                return None
-            start = 0 if whole else buffer.find(b"\n", 0, size) + 1
-            end = buffer.find(b"\n", last - first, size) + 1 if last < self.size else size
-            if first + size == self.size:  # no line end is needed
-                start, end = start if start or whole else size, end or size
-            if (start or whole) and end:
-                return memoryview(buffer)[start:end]
-        return None
