@@ -125,6 +125,23 @@ def test_what_is_plain(text: bytes, plain: bool, level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("field", "plain"),
+    [('"a,b"', True), ('""', True), ('"a"b', False), ('a"b', False), ('"a""b"', False), ('"a', False), ('a"', False)],
+)
+def test_quotes_at_any_place_of_the_vectors_in_which_they_are_sought(field: str, plain: bool, level: str) -> None:
+    for length in range(140):
+        for end in ("\n", "\r\n", ""):
+            text = f"{'x' * length},{field}{end}"
+            for whole in (text, f"{text or 'x'}{end or chr(10)}y,z\n" * 2):
+                with native.using(level):
+                    found = read_plain(whole.encode(), ",.", ["x", "y"], {"x": pa.string(), "y": pa.string()})
+                assert (found is not None) == plain, (length, end)
+                if found is not None:
+                    assert found["y"][0].as_py() == (field.strip('"') or None)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_spellings_of_missing_values_are_those_of_arrow(level: str) -> None:
     words = csv.ConvertOptions().null_values
     text = "".join(f"{word},{word},{word},x\n" for word in words).encode()

@@ -80,8 +80,10 @@ INLINE void put_places(uint64_t found, int64_t first, uint32_t *places) {
    bytes, and the ends of their first fields. */
 typedef struct {
     uint32_t ends[WINDOW + AHEAD], lines[WINDOW], row_bytes[WINDOW], row_ends[WINDOW];
-    int64_t count, line_count, rows, quotes;
+    int64_t count, line_count, rows, quotes, open; /* whether quotes are open at the end */
 } window_ends;
+
+INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
 
 /* Delimiters and line ends, as bits. */
 INLINE uint64_t marks(const uint8_t *at, uint8_t delimiter, uint64_t *lines) {
@@ -95,17 +97,20 @@ INLINE uint64_t odd_bits(uint64_t x) {
     return x;
 }
 
-/* Find the delimiters and line ends among `size` bytes, those outside quotes; returns 0 if a line ends within quotes. */
+/* Find the delimiters and line ends among `size` bytes, those outside quotes; returns 0 if a line ends within quotes, or if
+   quotes are not around whole fields: one must follow a mark, the next one must come before one. */
 INLINE int find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, window_ends *w, const int quoted) {
     uint32_t *ends = w->ends, *line_ends = w->lines;
     int64_t count = 0, rows = 0, i = 0;
-    uint64_t inside = 0;
+    uint64_t inside = 0, marked = 1, closed = 0; /* of the byte before */
     for (; i + STEP <= size; i += STEP) {
         uint64_t lines, found = marks(text + i, delimiter, &lines);
         if (quoted) {
-            const uint64_t within = odd_bits(find_marks(text + i, '"')) ^ -inside;
-            if (lines & within) return 0;
-            found &= ~within, inside = within >> (STEP - 1) & 1;
+            const uint64_t quotes = find_marks(text + i, '"'), within = odd_bits(quotes) ^ -inside;
+            const uint64_t closing = quotes & ~within, every = ~(uint64_t)0 >> (64 - STEP);
+            found &= ~within;
+            if ((lines & within) | (quotes & within & ~(found << 1 | marked)) | ((closing << 1 | closed) & ~found & every)) return 0;
+            inside = within >> (STEP - 1) & 1, marked = found >> (STEP - 1), closed = closing >> (STEP - 1);
         }
         for (; lines; lines &= lines - 1)
             line_ends[rows++] = (uint32_t)(count + __builtin_popcountll(found & (lines ^ (lines - 1)) >> 1));
@@ -113,13 +118,13 @@ INLINE int find_ends(const uint8_t *text, int64_t size, uint8_t delimiter, windo
         count += __builtin_popcountll(found);
     }
     for (; i < size; i++) {
-        const int line = text[i] == '\n' || text[i] == '\r';
-        inside ^= quoted && text[i] == '"';
-        if (inside && line) return 0;
+        const int line = is_line_end(text[i]), mark = line || text[i] == delimiter, quote = quoted && text[i] == '"';
+        if ((inside && line) || (closed && !mark) || (quote && !inside && !marked)) return 0;
+        closed = quote && inside, inside ^= (uint64_t)quote, marked = mark && !inside;
         if (line) line_ends[rows++] = (uint32_t)count;
-        if (!inside && (line || text[i] == delimiter)) ends[count++] = (uint32_t)i;
+        if (marked) ends[count++] = (uint32_t)i;
     }
-    w->count = count, w->line_count = rows;
+    w->count = count, w->line_count = rows, w->open = (int64_t)inside;
     return 1;
 }
 
@@ -130,8 +135,6 @@ static int64_t count_signs(const uint8_t *text, int64_t size, uint8_t sign) {
     return count;
 }
 
-INLINE int is_line_end(uint8_t sign) { return sign == '\n' || sign == '\r'; }
-
 /* Field j of a row of a window: where it begins and ends, without quotes around it. */
 INLINE const uint8_t *field(const uint8_t *text, const window_ends *w, int64_t row, int64_t j, const uint8_t **at) {
     const int64_t k = w->row_ends[row] + j;
@@ -139,17 +142,6 @@ INLINE const uint8_t *field(const uint8_t *text, const window_ends *w, int64_t r
     const int64_t quote = w->quotes && first < last && *first == '"';
     *at = first + quote;
     return last - quote;
-}
-
-/* Whether all quotes of the rows of a window, which has some, are those around whole fields. */
-static int quotes_are_around(const uint8_t *text, int64_t read, const window_ends *w, int64_t fields) {
-    int64_t around = 0;
-    for (int64_t row = 0; row < w->rows; row++)
-        for (int64_t j = 0; j < fields; j++) {
-            const uint8_t *at, *last = field(text, w, row, j, &at);
-            if (at > text && at <= last && at[-1] == '"' && *last == '"') around += 2;
-        }
-    return around == count_signs(text, read, '"');
 }
 
 /* Read field j of some rows as numbers, one at a time; `point` is 0 for whole numbers. */
@@ -185,11 +177,12 @@ INLINE int64_t read_numbers(
             f.negative[l] = negative, f.lengths[l] = (uint64_t)(last - at) - negative;
         }
         vector_uint64 bad = {0};
-        for (int64_t l = 0; l < n; l += lanes)
-            bad |= *(vector_uint64 *)(f.bad + l) = read_words(&f, l, point, values + i + l);
+        for (int64_t l = 0; l < n; l += lanes) bad |= read_words(&f, l, point, values + i + l);
         if (is_any(bad))
-            for (int64_t l = 0; l < n && status == DONE; l++)
-                if (f.bad[l]) status = read_singly(c, j, values, i + l, i + l + 1, text, p, w, point);
+            for (int64_t l = 0; l < n && status == DONE; l++) {
+                if (l % lanes == 0) bad = read_words(&f, l, point, values + i + l);
+                if (bad[l % lanes]) status = read_singly(c, j, values, i + l, i + l + 1, text, p, w, point);
+            }
         i += n;
     }
     return status == DONE ? read_singly(c, j, values, i, w->rows, text, p, w, point) : status;
@@ -277,7 +270,7 @@ INLINE int64_t find_rows(csv_problem *p, const uint8_t *text, int64_t size, int 
 /* Read the rows of a window, column by column; return its bytes that were read: none if one does not succeed. */
 INLINE int64_t read_window(csv_problem *p, const uint8_t *text, int64_t size, int whole, window_ends *w) {
     const int64_t read = find_rows(p, text, size, whole, w);
-    if (w->quotes && p->status == DONE && !quotes_are_around(text, read, w, p->count)) p->status = GIVE_UP;
+    if (whole && w->open) p->status = GIVE_UP;
     for (int64_t j = 0; j < p->count && p->status == DONE; j++) {
         p->status = read_column(p->columns + j, j, p->rows, text, size, p, w);
         p->column = j;

@@ -166,10 +166,10 @@ INLINE vector_double power_of(vector_uint64 places) {
 
 #define FIELDS 64 /* numbers that are read at a time */
 
-/* The last eight bytes of some fields, their lengths without a sign, the signs (0: positive, 1), and which are not plain. */
+/* The last eight bytes of some fields, their lengths without a sign, and the signs (0: positive, 1). */
 typedef struct {
     uint64_t words[FIELDS] __attribute__((aligned(WIDTH))), lengths[FIELDS] __attribute__((aligned(WIDTH)));
-    uint64_t negative[FIELDS] __attribute__((aligned(WIDTH))), bad[FIELDS] __attribute__((aligned(WIDTH)));
+    uint64_t negative[FIELDS] __attribute__((aligned(WIDTH)));
 } number_fields;
 
 /* Read and store the numbers of a vector of fields, from k on; not zero where one is not plain, or longer than eight bytes. */
