@@ -43,6 +43,17 @@ def test_descent_on_a_matrix_is_its_definition(parts: str, level: str, dtype: An
     np.testing.assert_allclose(found[1][2], found[0][2], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["levels", "numbers", "zeros"])
+def test_the_bound_of_a_large_block_is_above_its_eigenvalues_and_near_those_of_levels(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    h, B = rng.random(500), rng.normal(size=(600, 500))
+    levels = np.diag(h) - np.outer(h, h) / (h.sum() + 5.0)
+    H = {"levels": levels, "numbers": B.T @ B, "zeros": np.zeros((500, 500))}[kind]
+    (bound,) = bounds(H, Blocks(np.array([0, 500]), np.arange(500), np.ones(1)))
+    largest = np.linalg.eigvalsh(H)[-1]
+    assert largest <= bound <= {"levels": 1.6, "numbers": 10.0, "zeros": 1.0}[kind] * largest
+
+
 def test_a_minimum_of_a_quadratic_with_a_known_answer() -> None:
     """An identity matrix: every coordinate is its slope, shrunk by the penalty."""
     slope = np.array([-3.0, 0.5, 2.0])

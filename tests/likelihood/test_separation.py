@@ -384,3 +384,31 @@ def test_a_table_whose_levels_no_program_can_hold_is_refused_in_a_sentence() -> 
     rows = sparse.csr_array((np.ones(60_000), (np.arange(60_000), level)), shape=(60_000, 20_000))
     with pytest.raises(InvalidInputError, match="60,000 rows × 20,000 columns does not fit"):
         detect_separation(rows, np.arange(60_000) % 2)
+
+
+@pytest.mark.parametrize("case", ["none", "levels", "levels and a number", "complete"])
+def test_columns_that_order_rows_alone_are_found_before_a_program(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sixty levels, as without them: the direction is checked against all rows, and says whether it is complete."""
+    rng = np.random.default_rng(3)
+    level, x = rng.integers(0, 61, 1500), rng.normal(size=1500)
+    t = rng.integers(0, 2, 1500).astype(np.int32)
+    if case != "none":
+        t[level == 7], t[level == 9] = 1, 0
+    if case == "levels and a number":
+        t[level != 7] = np.where(np.abs(x) > 0.5, x > 0, t)[level != 7]
+        x = np.where(np.abs(x) > 0.5, x, 0.0)
+    if case == "complete":
+        t = (level % 2).astype(np.int32)
+    X = np.column_stack([level[:, None] == np.arange(1, 61), x]).astype(np.float64)
+    names, sizes, solve = np.array(["no", "yes"]), [], module._linear_program
+    monkeypatch.setattr(module, "_linear_program", lambda Z, t, K: (sizes.append(Z.shape[1]), solve(Z, t, K))[1])
+    found = module.separating_direction(X, t, 2, fit_intercept=True)
+    assert all(size <= 62 - 2 * (case != "none") for size in sizes) and (case != "complete" or not sizes)
+    verdict = module.verdict_of(found, names, [f"l{k}" for k in range(1, 61)] + ["x"])
+    assert verdict.kind == {"none": "none", "complete": "complete"}.get(case, "quasi")
+    if found is not None:
+        margin = module.margins(np.column_stack([np.ones(1500), X]) @ found[0].T, t)
+        assert margin.min() > (0.0 if case == "complete" else -1e-9)
+        assert (margin[np.isin(level, [7, 9])] > 0.0).all() and verdict.infinite["l7"] == 1
+    if case == "levels and a number":
+        assert verdict.infinite["x"] == 1 and (margin[x != 0.0] > 0.0).all()

@@ -39,6 +39,7 @@ MANY_WEIGHTS = 300  # Weights of three or more classes beyond which, after a fit
 MANY_COLUMNS = 2500  # Columns beyond which no program is solved after a fit: a factor of theirs alone takes minutes.
 LARGEST_DENSE = 1e9  # Numbers that 0/1 columns of levels may become for a program: 8 GB.
 RAREST = 50  # Classes that are tried one by one.
+ALONE_COLUMNS = 50  # Columns from which those that order rows alone are set aside before a program, which takes long.
 POSITIVE = 1e-5  # A margin above this, of directions no longer than 1e5, is more than the program's rounding.
 
 
@@ -211,7 +212,8 @@ def separating_direction(
     many = margins_at_first > LARGE_PROGRAM or (weights is not None and (K - 1) * frame.Z.shape[1] > MANY_WEIGHTS)
     found = _rare_class_direction(frame.Z, t, K) if many and K > 2 else None
     if found is None and (weights is None or margins_at_first <= LARGEST_PROGRAM):
-        found = _direction(frame.Z, t, K)
+        wide = K == 2 and frame.Z.shape[1] > ALONE_COLUMNS
+        found = _direction_by_columns(frame.Z, t) if wide else _direction(frame.Z, t, K)
     return None if found is None else (frame.to_user(found[0]), found[1])
 
 
@@ -268,6 +270,29 @@ def _scale_columns(rows: DesignRows, fit_intercept: bool) -> _Frame:
     return _Frame(Z[:, kept], center, scale, kept)
 
 
+def _direction_by_columns(Z: Array, t: Codes) -> tuple[Array, bool] | None:
+    """As `_direction` for two classes, from columns that order rows alone, such as levels of one class.
+
+    1. A column separates the rows in which it is not 0 if its sign is that of their class. 2. Such columns and rows are
+    set aside, and what remains is searched in the same way. 3. A multiple of the first direction outweighs the second.
+    """
+    towards = np.where(t == 1, 1.0, -1.0)
+    signed = Z * towards[:, None]
+    alone = np.where(signed.min(axis=0) >= 0.0, 1.0, 0.0) - (signed.max(axis=0) <= 0.0)  # 1
+    margin = signed @ alone
+    rest, others = margin <= SLACK, alone == 0.0
+    if rest.all():
+        return _direction(Z, t, 2)
+    if not rest.any():
+        return alone[None], True
+    found = _direction_by_columns(Z[np.ix_(rest, others)], t[rest])  # 2
+    if found is None:
+        return alone[None], False
+    D = np.zeros(Z.shape[1])
+    D[others] = found[0][0]
+    return (D + alone * (1.0 + np.abs(signed @ D).max()) / margin[~rest].min())[None], found[1]  # 3
+
+
 def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
     """Return a separating direction (K−1 × P) and whether it is complete, or None.
 
@@ -288,7 +313,7 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
         if D is None and checked is not None:
             return checked, False
         if D is None:
-            unseen = linalg.null_space(Z[working])  # 2
+            unseen = _null_space(Z[working])  # 2
             if working.all() or not unseen.shape[1]:
                 return None
             # The rows that move in the directions which no row of the working set moves in.
@@ -308,6 +333,11 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
             return D, not tight.any()
         tried, checked = tried + 1, D
         working[rng.permutation(outside)[:step]] = True
+
+
+def _null_space(Z: Array) -> Array:
+    """Return a basis of the directions that move no row; `scipy.linalg.null_space` alone takes n × n numbers."""
+    return np.asarray(linalg.null_space(np.linalg.qr(Z, mode="r"), rcond=EPS * max(Z.shape)))
 
 
 def _step(K: int) -> int:
@@ -381,7 +411,9 @@ def _margin_matrix(Z: Array, t: Codes, K: int) -> sparse.csr_array:
         columns = (k[inside, None] - 1) * P + np.arange(P)
         parts.append((sign * Z[row[inside]].ravel(), places.ravel(), columns.ravel()))
     values, places, columns = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return sparse.coo_array((values, (places, columns)), shape=(len(row), C * P)).tocsr()
+    stored = values != 0.0  # of levels few are, and the programs take as long as there are numbers
+    entries = values[stored], (places[stored], columns[stored])
+    return sparse.coo_array(entries, shape=(len(row), C * P)).tocsr()
 
 
 ROWS_OF_LEVEL = 5  # Rows for each level below which levels of one class each are no news: an id has such, too.
