@@ -86,8 +86,10 @@ def test_scales_with_levels_eliminated_are_those_of_the_whole_hessian(
 def test_many_weights_without_a_factor_to_eliminate_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     set_policy(monkeypatch, largest_hessian=5)
     rng = np.random.default_rng(0)
-    with pytest.raises(InvalidInputError, match="Hessian of all 11 weights, but the limit is 5"):
-        LogisticRegression(GaussianPrior("evidence")).fit(rng.normal(size=(50, 10)), np.arange(50) % 2)
+    X, y = rng.normal(size=(50, 10)), np.arange(50) % 2
+    for groups, advice in ((None, "scale='cv', or"), ("each", "scale='cv' without groups, or")):
+        with pytest.raises(InvalidInputError, match=f"Hessian of all 11 weights, but the limit is 5. Use {advice}"):
+            LogisticRegression(GaussianPrior("evidence", groups=groups)).fit(X, y)
 
 
 def test_levels_shrink_towards_their_mean_whichever_comes_first() -> None:

@@ -406,3 +406,12 @@ def test_cross_validated_losses_are_those_of_fits_however_rare_a_column(
             model = LogisticRegression(scale).fit(taken[train], y[train])
             expected.append(-np.log(model.predict_proba(taken[test])[np.arange(len(test)), y[test]]).mean())
         assert loss == pytest.approx(np.mean(expected), abs=5e-6)
+
+
+def test_a_search_that_stops_early_shows_a_few_of_many_scales() -> None:
+    rng = np.random.default_rng(0)
+    X = np.eye(30)[np.arange(300) % 30]
+    with pytest.warns(ConvergenceWarning, match=r"is the scale ([\d.e+-]+, ){4}[\d.e+-]+ and 25 more\. Give a number"):
+        LogisticRegression(GaussianPrior(groups="each")).fit(
+            X + 1e-3 * rng.normal(size=X.shape), np.arange(300) % 30 < 15
+        )

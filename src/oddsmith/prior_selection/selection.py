@@ -86,10 +86,11 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
         log_alpha = best[1]
         quadratic = family.quadratic_model(family.at(log_alpha).evaluate(best[2], order=2), log_alpha)
         quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))
-        scales = np.atleast_1d(family.prior_at(log_alpha)[1])
+        scales = [f"{w:.3g}" for w in np.atleast_1d(family.prior_at(log_alpha)[1])]
+        more = f" and {len(scales) - 5:,} more" if len(scales) > 5 else ""
         warnings.warn(
             f"The evidence is still rising after {STEPS} steps, which happens if the classes are (almost) separated: "
-            f"the scale {', '.join(f'{w:.3g}' for w in scales)} is the best so far, not the maximum. Give a number.",
+            f"the best so far, not the maximum, is the scale {', '.join(scales[:5])}{more}. Give a number.",
             ConvergenceWarning,
             stacklevel=6,
         )
@@ -268,9 +269,10 @@ def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
     size = (problem.K - 1) * (problem.M + 1)
     by_levels = prior.scale == "evidence" and problem.link is None and eliminated_columns(problem) is not None
     if prior.scale != "cv" and size > policy.POLICY.largest_hessian and not by_levels:
+        other = "scale='cv'" if prior.groups is None else "scale='cv' without groups"
         raise InvalidInputError(
             f"scale={prior.scale!r} needs the Hessian of all {size} weights, but the limit is "
-            f"{policy.POLICY.largest_hessian}. Use scale='cv', or fewer columns."
+            f"{policy.POLICY.largest_hessian}. Use {other}, or fewer columns."
         )
 
 
