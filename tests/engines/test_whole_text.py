@@ -160,10 +160,10 @@ def test_later_places_show_the_same_formats_however_they_are_read(
 @pytest.mark.parametrize(
     ("rows", "plain"),
     [
-        (b"".join(b"%d,a\n" % (i * 7919 % 99_991) for i in range(3000)), True),
+        (b"1,a\n" * 5000, True),
         (b"1,a\n" * 40 + b"2," + b"long" * 700 + b"\n" + b"1,b\n" * 400, False),  # longer than a block
         (b"1,a\n" * 40 + b"2," + b"long" * 200 + b"\n" + b"1,b\n" * 400, True),
-        (b"".join(b'%d,"a, b"\n' % (i * 7919 % 99_991) for i in range(3000)), True),
+        (b'1,"a, b"\n' * 5000, True),
         (b'1,"a"\n' * 100 + b'2,"' + b"a\n" * 300 + b'"\n' + b"3,b\n" * 500, False),
         (b"1,a\n" * 600 + b"1,\x00\n" * 600, True),
         (b"1,a\n" * 600 + b'1,"\n', False),
@@ -179,7 +179,7 @@ def test_blocks_of_a_file_and_of_a_stream_end_with_a_row(
     monkeypatch.setattr(row_blocks, "MARGIN", 50)
     monkeypatch.setattr(row_blocks, "LONGEST", 1000)
     path, text = tmp_path / f"a{ending}", b"x,y\n" + rows
-    path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    path.write_bytes(gzip.compress(text, 0) if ending.endswith("gz") else text)  # as many rows as expected of its size
     files = FileParts.open(path, types={"x": pa.int64(), "y": pa.string()}, encoding="utf-8", delimiter=",", threads=3)
     found = files.with_codes(["y"]).read_whole()
     assert (found is not None) == plain
@@ -188,12 +188,12 @@ def test_blocks_of_a_file_and_of_a_stream_end_with_a_row(
         assert found.table.to_pydict() == csv.read_csv(pa.BufferReader(text), convert_options=options).to_pydict()
 
 
-def test_more_rows_than_the_size_of_a_compressed_file_promises(tmp_path: Path) -> None:
+def test_more_rows_than_the_size_of_a_compressed_file_promises_are_left_to_the_reader_of_pieces(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"x,y\n" + b"1,a\n" * 100_000))
     files = FileParts.open(path).with_codes(["y"])
     assert files.expected_rows < 10_000
-    assert files.read_whole() is None or files.read_whole().table.num_rows == 100_000
+    assert files.read_whole() is None
 
 
 def test_a_compressed_file_that_is_cut_ends_with_the_same_error_as_in_pieces(

@@ -158,11 +158,11 @@ class _Parsed:
         self.arrays = [None if values is None else values[: self.rows[-1]] for values in self.arrays]
         return self.broken is None and len(self.rows) > 1
 
-    def _rooms(self) -> tuple[int, int]:
+    def _rooms(self) -> tuple[int, ...]:
         """Return the rows for which to make room at first, and if these are too few."""
         rows = round(SPARE * self.table.expected_rows) + FEWEST_ROWS
-        if self.table.is_sequential:  # of unknown size; what is not written takes no memory
-            return 2 * rows, 8 * rows
+        if self.table.is_sequential:  # of unknown size: with more than twice as many, it may not fit into memory
+            return (2 * rows,)
         most = (self.table.file.size - self.table.start) // len(self.kinds) + 1  # a row has a byte for each column
         return min(most, rows), most
 
