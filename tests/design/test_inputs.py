@@ -274,6 +274,13 @@ def test_labels_that_are_not_available_are_missing() -> None:
         read_labels(y, 40)
 
 
+@pytest.mark.parametrize("dtype", ["boolean", "bool[pyarrow]", "Int64", "category"])
+def test_labels_in_an_array_of_pandas_are_those_of_its_series(dtype: str) -> None:
+    y = pandas.array(SIDES.astype(int if dtype == "Int64" else bool), dtype=dtype)
+    classes, codes = read_labels(y, 40)
+    assert classes.dtype == (np.int64 if dtype == "Int64" else bool) and np.array_equal(codes, SIDES)
+
+
 @pytest.mark.parametrize("kind", [bool, np.bool_, int, np.int64, np.str_])
 def test_objects_of_one_type_are_labels(kind: Any) -> None:
     y = np.array([kind(side) for side in SIDES], dtype=object)

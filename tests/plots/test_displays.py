@@ -351,6 +351,13 @@ def test_a_path_of_many_classes_has_a_panel_for_each_or_for_one() -> None:
         plots.cv_curve(path)
 
 
+@pytest.mark.parametrize("draw", [plots.path, plots.cv_curve])
+def test_a_model_is_no_path(draw: Any) -> None:
+    model = LogisticRegression(prior=1.0).fit(np.arange(6.0)[:, None], [0, 1, 0, 1, 1, 0])
+    with pytest.raises(InvalidTypeError, match="the result of regularization_path; found a LogisticRegression"):
+        draw(model)
+
+
 def test_a_path_of_one_scale_is_drawn_in_the_middle() -> None:
     path = regularization_path(X, TWO, scales=[0.5], cv=2)
     for draw in (plots.path, plots.cv_curve):

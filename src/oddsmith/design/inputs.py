@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -342,8 +343,7 @@ def read_labels(y: object, n_rows: int, *, narrow: bool = False) -> tuple[Labels
     """
     if y is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
-    y = without_mask(y)
-    quick = _small_integers(y, n_rows, narrow=narrow)
+    quick = _small_integers(y := without_mask(y), n_rows, narrow=narrow)
     if quick is None:
         labels = check_labels(y, n_rows)
         classes, codes = _text_codes(labels) if _are_texts(labels) else np.unique(labels, return_inverse=True)
@@ -356,8 +356,9 @@ def read_labels(y: object, n_rows: int, *, narrow: bool = False) -> tuple[Labels
 def check_two_classes(classes: Labels) -> None:
     """Refuse labels that are all the same."""
     if len(classes) < 2:
-        only = classes.tolist()[0]
-        raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
+        raise InvalidInputError(
+            f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least two classes."
+        )
 
 
 def check_labels(y: object, n_rows: int) -> Labels:
@@ -384,10 +385,8 @@ def _one_type(labels: Labels) -> Labels:
     kinds = {type(v) for v in values}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InvalidTypeError(
-            f"The labels in y are of different types ({names}), which cannot be put in order. "
-            "Convert them all to one type."
-        )
+        problem = f"The labels in y are of different types ({names}), which cannot be put in order."
+        raise InvalidTypeError(f"{problem} Convert them all to one type.")
     return np.array(values) if kinds <= {bool, int, bytes, str} else labels
 
 
@@ -435,9 +434,11 @@ def _small_integers(y: object, n_rows: int, *, narrow: bool) -> tuple[Labels, Co
 
 
 def as_array(values: object) -> Any:
-    """Return a list or a series of any library as an array; anything else unchanged."""
+    """Return a list, a series of any library or an array of pandas as an array; anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
         return np.asarray(without_mask(values))
+    if (pandas := sys.modules.get("pandas")) and isinstance(values, pandas.api.extensions.ExtensionArray):
+        values = pandas.Series(values)
     series = nw.from_native(values, series_only=True, pass_through=True)
     return series.to_numpy() if isinstance(series, nw.Series) else values
 
@@ -474,10 +475,9 @@ def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, 
     codes = {label: code for code, label in enumerate(classes.tolist())}
     new = [label for label in dict.fromkeys(labels.tolist()) if label not in codes]
     if new:
-        raise InvalidInputError(
-            f"y holds {', '.join(map(repr, new[:5]))}, which the model was not fitted to: it knows "
-            f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
-        )
+        found, known = (", ".join(map(repr, some)) for some in (new[:5], list(codes)[:8]))
+        problem = f"y holds {found}, which the model was not fitted to: it knows {known}."
+        raise InvalidInputError(f"{problem} Fit it anew with rows of all classes.")
     return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
 
 

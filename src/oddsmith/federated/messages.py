@@ -187,8 +187,8 @@ class Request(Message):
         beside = {name: values for name, values in given.items() if values is not None}
         if names := [values for values in beside.values() if isinstance(values, str)]:
             raise InvalidTypeError(
-                f"A site gives labels, weights and offsets as arrays; found the text {names[0]!r}. A column of the data "
-                "is named once for all sites, by Fit.start(model, columns, y='label')."
+                f"A site gives labels, weights and offsets as arrays; found the text {names[0]!r}. A column of the "
+                "data is named once for all sites, by Fit.start(model, columns, y='label')."
             )
         rows, total = _fold_site(self.asked, data, beside, scanning)
         if 0 < rows < self.least_rows:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.isotonic import isotonic_regression
 
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.regularization_path import RegularizationPath
 from oddsmith.evaluation.stability import Stability
 from oddsmith.numerics import Array
@@ -34,6 +34,11 @@ from oddsmith.plots.style import (
 MOST_LABELS = 12  # Maximum number of named lines, those with the largest weights: more do not fit beside the axes.
 LINE_HEIGHT = 0.17  # Height of a label in inches.
 SCALE = "scale of the Laplace prior"
+
+
+def _check_path(path: object) -> None:
+    if not isinstance(path, RegularizationPath):
+        raise InvalidTypeError(f"Expected the result of regularization_path; found a {type(path).__name__}.")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -74,6 +79,7 @@ class WeightPathDisplay(Display):
         ``choice`` (one or more criteria) marks scales; default: the cross-validation criteria, if available, else
         ``"bic"``. ``label`` is the class to draw if there are more than two; default: all.
         """
+        _check_path(path)
         W = path.weights[:, 1:] if path.weights.ndim == 3 else path.weights[:, 1:, None]
         panels = [str(c) for c in path.classes] if W.shape[2] > 1 else [""]
         if label is not None:
@@ -153,6 +159,7 @@ class CrossValidationDisplay(Display):
     @classmethod
     def from_path(cls, path: RegularizationPath) -> Self:
         """Use the result of `regularization_path` with ``cv=``."""
+        _check_path(path)
         if path.cv_loss is None or path.cv_error is None:
             raise InvalidInputError("This path was not cross-validated: pass cv= to regularization_path.")
         choices = ("min",) if np.isnan(path.cv_error).any() else ("min", "1se")
