@@ -43,6 +43,7 @@ from oddsmith.kernels.native import (
     TextsProblem,
 )
 from oddsmith.kernels.packed_columns import MORE_ROWS, PADDING, STORED, padded
+from oddsmith.likelihood.product_columns import ROW_PARTS
 
 PAGE = mmap.PAGESIZE
 KINDS = {"float64": 0, "float32": 1, "float16": 2}
@@ -483,6 +484,7 @@ def products(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     }
     fields |= {"entries": room.put(np.zeros(2 * int(full.sum()), np.int32)), "h": room.put(np.full(n, 0.2))}
     fields |= {"mean": room.normal(count), "G": room.put(np.zeros((count, count), np.float32))}
+    fields["splits"] = room.put(np.zeros((count, ROW_PARTS + 1), np.int64))
     problem = ProductsProblem(count=count, stride=count, total=0.2 * n, **fields)
     kernels("products", ctypes.byref(problem), 0)
     print("products", f"n={n} count={count}", flush=True)
@@ -556,7 +558,10 @@ def gram_step(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         columns.which = room.put(room.rng.permutation(count))
         owned.G, dense = model["G"], {"factor": ctypes.addressof(owned), "width": padded(n)}
         dense |= {"scaled": room.put(np.ones((count, padded(n)), np.float32)), "root": room.put(np.full(n, 0.2**0.5))}
-    print("gram_step", f"n={n} count={count} dense={bool(dense)}", flush=True)
+    else:  # all entries in the last part of the rows
+        indptr = np.array((ctypes.c_int64 * (count + 1)).from_address(columns.indptr))
+        dense = {"splits": room.put(np.column_stack([indptr[:-1]] * ROW_PARTS + [indptr[1:]]))}
+    print("gram_step", f"n={n} count={count} dense={columns.indices is None}", flush=True)
     problem = GramStepProblem(
         columns=columns,
         **dense,

@@ -40,6 +40,7 @@ second where the gap may be as large as the third."""
 MISSING_SHARE = 0.95
 ADDED = 256  # Dense columns that are added to the working set at a time, besides as many as there are.
 AHEAD_SHARE, SPARSE_AHEAD_SHARE = 0.97, 0.95  # The same where gradients are extrapolated, of dense columns and others.
+NEAR_SHARE = 0.5  # The gradients of sparse columns below this share of their next penalty are not extrapolated.
 ORDER = 2  # Of the extrapolation along a path.
 LEAST_APART = (
     1e-3  # The distance of two scales from which it is made, against that to the next: rounding grows with it.
@@ -351,7 +352,10 @@ class ColumnDescent(ABC):
             columns = in_any([point.columns for point in points], len(penalty))
         x = combined(point.weights_of(columns) for point in points)
         a, b = combined(point.a for point in points), combined(point.b for point in points)
-        sizes = np.abs(combined(point.sizes for point in points))
+        sizes, near = at.sizes.copy(), np.arange(len(penalty))
+        if self.extrapolates and not self.threaded:
+            near = np.flatnonzero(at.sizes > NEAR_SHARE * penalty)
+        sizes[near] = np.abs(combined(point.sizes[near] for point in points))
         crossed = (x != 0.0) & (x * at.weights_of(columns) <= 0.0)
         if isinstance(self.X, np.ndarray) and crossed.any():  # weights that were zero, or would change their sign
             away = np.where(crossed, x, 0.0)

@@ -42,6 +42,7 @@ class KnownProducts:
     theta: Array
     g: Array
     team: Team | None = None
+    oldest: int = 0
 
     @classmethod
     def of(
@@ -58,7 +59,20 @@ class KnownProducts:
 
     def with_products(self, u: Array, g: Array) -> KnownProducts:
         """Return the same with the products ``g`` of all columns with ``u`` besides."""
-        return replace(self, theta=np.vstack([self.theta, u])[-KEPT:], g=np.vstack([self.g, g])[-KEPT:])
+        return replace(self, theta=np.vstack([self.theta, u])[-KEPT:], g=np.vstack([self.g, g])[-KEPT:], oldest=0)
+
+    def copy(self) -> KnownProducts:
+        """Return the same with arrays of its own: those of the residuals known are written to."""
+        return replace(self, theta=self.theta.copy(), g=self.g.copy())
+
+    def _keep(self, u: Array, g: Array) -> None:
+        """Keep the products of all columns with ``u``, in place of the oldest residuals if there are many."""
+        if len(self.theta) < KEPT:
+            self.theta, self.g = np.vstack([self.theta, u]), np.vstack([self.g, g])
+        else:
+            self.theta[self.oldest], self.g[self.oldest] = u, g
+            self.oldest = (self.oldest + 1) % KEPT
+        vars(self).pop("nearest", None)
 
     def sizes(self, u: Array, limit: Array, chosen: npt.NDArray[np.intp], products: Array) -> Array:
         """Return the size of each product with ``u``: exact if it may be above ``limit``, an estimate of it elsewhere.
@@ -80,8 +94,7 @@ class KnownProducts:
         else:
             estimate, everything = self._estimate_in_kernel(native, u, share, near, whole, limit, chosen, products)
         if everything:
-            self.theta, self.g = np.vstack([A, u])[-KEPT:], np.vstack([self.g, estimate])[-KEPT:]
-            vars(self).pop("nearest", None)
+            self._keep(u, estimate)
         return np.abs(estimate)
 
     @cached_property

@@ -38,7 +38,7 @@ ROUGH_PRECISION = 1e-3  # How far the first step's model may miss the conditions
 MOST_UNUSED = 1.5  # Columns are packed again where there are so many times as many as are wanted.
 DRIFT, LATE_DRIFT = 0.2, 0.05
 """How far curvatures may be from those of the products, relative to them; the second from the third step on."""
-SPARSE_DRIFT, SLOW_SPARSE_DRIFT, LATE_SPARSE_DRIFT = 0.4, 0.2, 0.1
+SPARSE_DRIFT, SLOW_SPARSE_DRIFT, LATE_SPARSE_DRIFT = 0.4, 0.2, 0.02
 """The same for sparse columns, whose products take longer against a step; the second where the scale before took more
 steps than one."""
 LATE = 3  # The same of steps in the kernel, which take the columns that are not zero as known until then.
@@ -90,7 +90,7 @@ class TwoClassDescent(ColumnDescent):
         return point, g
 
     def copy(self) -> Self:
-        return replace(super().copy(), gram=None, known=self.known and replace(self.known))
+        return replace(super().copy(), gram=None, known=self.known and self.known.copy())
 
     @staticmethod
     def arranged(offset: Array) -> Array:

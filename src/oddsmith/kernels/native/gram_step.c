@@ -37,12 +37,13 @@ typedef struct {
 } scratch;
 
 enum { DONE, DRIFTED, HARD };
-enum { PARTS = 4, SOME_COLUMNS = 16 }; /* in which sums are made, and columns whose products are: for a team */
-enum { MANY_COLUMNS = 256, MANY_ENTRIES = 1 << 14 }; /* from which sums are made in parts */
+enum { SOME_COLUMNS = 16 }; /* whose products are a unit of work */
+enum { MANY_ENTRIES = 1 << 14 }; /* from which a team makes sums */
 enum { SWEEPS = 60, REFINEMENTS = 3, SUPPORT_STEPS = 20 };
 enum { ROUNDS = 8, MORE_SWEEPS = 30 }; /* of solves for a support, and of descent after those that do not gain */
 static const double SUPPORT_RESIDUAL = 1e-5, FLAT = 1e-12;
 
+void NAME(symmetric_product)(team *, const float *, int64_t, int64_t, const float *, float *);
 int NAME(logistic)(const double *, int64_t, const double *, const double *, double *, double *, double *);
 int NAME(logistic_conjugate)(const double *, int64_t, const double *, double, double *);
 
@@ -55,6 +56,34 @@ static double total_of(const double *a, int64_t n) {
     for (; i < n; i++) total += a[i];
     return total;
 }
+
+typedef struct {
+    const gram_step_problem *q;
+    const double *u; /* activations, or residuals */
+    double shrink;
+    double *sums; /* of each part */
+} rows_job;
+
+static void some_losses(const void *job, int64_t part) {
+    const rows_job *k = job;
+    const gram_step_problem *q = k->q;
+    const int64_t i = row_part(q->columns.n, part), n = row_part(q->columns.n, part + 1) - i;
+    NAME(logistic)(k->u + i, n, q->sign + i, q->s + i, q->r + i, q->curvature + i, k->sums + part);
+}
+
+static void some_conjugates(const void *job, int64_t part) {
+    const rows_job *k = job;
+    const int64_t i = row_part(k->q->columns.n, part), n = row_part(k->q->columns.n, part + 1) - i;
+    NAME(logistic_conjugate)(k->u + i, n, k->q->s + i, k->shrink, k->sums + part);
+}
+
+/* The loss at activations, with the residuals r and the curvatures there; or its conjugate at residuals times `shrink`. */
+static double sum_of_rows(const gram_step_problem *q, void (*work)(const void *, int64_t), const double *u, double shrink) {
+    double sums[ROW_PARTS];
+    team_run(q->team, work, &(rows_job){q, u, shrink, sums}, ROW_PARTS);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+static double loss_at(const gram_step_problem *q, const double *a) { return sum_of_rows(q, some_losses, a, 1.0); }
 
 #define DENSE(X) .n = (X)->n, .apart = (X)->n, .count = (X)->count, .data = (X)->data, .which = (X)->which
 
@@ -134,51 +163,6 @@ static double penalty_at(const gram_step_problem *q, const double *x) {
     return total;
 }
 
-typedef struct {
-    const gram_step_problem *q;
-    const float *d;
-    float *product; /* of each part */
-    int64_t parts;
-} multiply_job;
-
-/* The rows of G in part `unit` of its lower half, and their share of the columns. */
-static void multiply_some(const void *job, int64_t unit) {
-    const multiply_job *t = job;
-    const gram_step_problem *q = t->q;
-    const int64_t m = q->columns.count;
-    const double parts = (double)t->parts;
-    const int64_t from = (int64_t)((double)m * sqrt((double)unit / parts)), to = (int64_t)((double)m * sqrt((double)(unit + 1) / parts));
-    const float *d = t->d;
-    float *product = t->product + unit * m;
-    memset(product, 0, (size_t)m * sizeof(float));
-    for (int64_t j = from; j < to; j++) {
-        const float *row = q->G + j * q->stride, own = d[j];
-        vector_float sum[2] = {{0}};
-        int64_t k = 0;
-        for (; k + 2 * LANES_float <= j; k += 2 * LANES_float)
-            for (int b = 0; b < 2; b++) {
-                const vector_float part = load_float_float(row + k + b * LANES_float);
-                sum[b] += part * load_float_float(d + k + b * LANES_float);
-                store_float(product + k + b * LANES_float, load_float_float(product + k + b * LANES_float) + own * part);
-            }
-        float total = sum_float(sum[0] + sum[1]) + row[j] * own;
-        for (; k < j; k++) {
-            total += row[k] * d[k];
-            product[k] += own * row[k];
-        }
-        product[j] += total;
-    }
-}
-
-/* product = G d over all columns; G is symmetric, and only its lower half is read. There is room for PARTS products. */
-static void multiply(const gram_step_problem *q, const float *d, float *product) {
-    const int64_t m = q->columns.count;
-    const multiply_job job = {q, d, product, m < MANY_COLUMNS ? 1 : PARTS};
-    team_run(q->team, multiply_some, &job, job.parts);
-    for (int64_t part = 1; part < job.parts; part++)
-        for (int64_t j = 0; j < m; j++) product[j] += product[part * m + j];
-}
-
 /* Solve for the columns that are `bound`, all others zero: by the factor, or by conjugate gradients. Returns 0 where they are
    slow, or where columns hardly differ. */
 static int solve_bound(const gram_step_problem *q, const scratch *z, const double *slope, double residual, double *p) {
@@ -196,7 +180,7 @@ static int solve_bound(const gram_step_problem *q, const scratch *z, const doubl
     for (int step = 0; step < SUPPORT_STEPS; step++) {
         double curved = 0.0, next = 0.0;
         for (int64_t j = 0; j < m; j++) low[j] = (float)direction[j];
-        multiply(q, low, product);
+        NAME(symmetric_product)(q->team, q->G, q->stride, m, low, product);
         for (int64_t j = 0; j < m; j++) {
             if (!z->bound[j]) product[j] = 0.0f;
             curved += direction[j] * product[j];
@@ -322,7 +306,7 @@ static void make_feasible(const gram_step_problem *q) {
 
 /* The objective less the value of the dual at theta, whose products with the columns are g, shrunk until it is feasible. */
 static double gap_of(const gram_step_problem *q) {
-    double over = 0.0, entropy, more = 0.0;
+    double over = 0.0, more = 0.0;
     for (int64_t j = 0; j < q->columns.count; j++)
         if (q->ridge[j] == 0.0 && fabs(q->g[j]) > over * q->penalty[j]) over = fabs(q->g[j]) / q->penalty[j];
     const double shrink = over > 1.0 ? 1.0 / over : 1.0;
@@ -331,7 +315,7 @@ static double gap_of(const gram_step_problem *q) {
             const double rest = shrink * fabs(q->g[j]) - q->penalty[j];
             if (rest > 0.0) more += rest * rest / (2.0 * q->ridge[j]);
         }
-    NAME(logistic_conjugate)(q->theta, q->columns.n, q->s, shrink, &entropy);
+    const double entropy = sum_of_rows(q, some_conjugates, q->theta, shrink);
     const double gap = q->value - (shrink * double_dot(q->theta, q->offset, q->columns.n) - entropy - more);
     return gap > 0.0 ? gap : 0.0;
 }
@@ -412,15 +396,13 @@ static void set_point(
 ) {
     const int64_t n = q->columns.n;
     for (int64_t i = 0; i < n; i++) a[i] = q->scaled ? q->offset[i] + b + a[i] : q->a[i] + change[i] + shift;
-    NAME(logistic)(a, n, q->sign, q->s, q->r, q->curvature, &to->loss);
-    to->value = to->loss + penalty_at(q, x), to->b = b;
+    to->loss = loss_at(q, a), to->value = to->loss + penalty_at(q, x), to->b = b;
 }
 
 static int step(gram_step_problem *q, scratch *z) {
     const int64_t n = q->columns.n, m = q->columns.count;
     point at, best = {0};
-    double loss;
-    NAME(logistic)(q->a, n, q->sign, q->s, q->r, q->curvature, &loss);
+    double loss = loss_at(q, q->a);
     if (!scale_model(q, z)) return DRIFTED;
     const double sum = total_of(q->r, n), total = q->share * q->total, old = loss + penalty_at(q, q->x);
     double shift = q->intercept ? -sum / total : 0.0;
@@ -438,7 +420,7 @@ static int step(gram_step_problem *q, scratch *z) {
             q->theta[i] = q->r[i] + z->h[i] * (z->change[i] + shift);
             z->best_a[i] = q->a[i] + z->change[i] + shift;
         }
-        NAME(logistic)(z->best_a, n, q->sign, q->s, q->r, q->curvature, &loss);
+        loss = loss_at(q, z->best_a);
         const double reached = loss + penalty_at(q, z->x);
         if (reached < old) { /* residuals there, not those of the model */
             const double more = q->intercept ? -total_of(q->r, n) / total : 0.0;
