@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pyarrow import csv
 from tests.kernels.kernel_cases import LEVELS
 
 from oddsmith.design.frame import code, text_buffers
+from oddsmith.design.texts import are_sorted
 from oddsmith.engines.files.plain_text import read_plain
 from oddsmith.engines.files.schemas import CODES
 from oddsmith.kernels import native
@@ -306,6 +308,16 @@ def test_texts_that_differ_in_few_bytes_have_codes_of_their_own(level: str) -> N
 def test_line_ends_are_counted(text: bytes, level: str) -> None:
     with native.using(level):
         assert count_lines(text) == (text.count(b"\n") or text.count(b"\r"))
+
+
+@pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.text("aπ\0", max_size=3), max_size=6), ordered=st.booleans(), large=st.booleans())
+def test_the_order_of_texts_is_that_of_their_bytes(texts: list[str], ordered: bool, large: bool, level: str) -> None:
+    texts = sorted(texts) if ordered else texts
+    array = pa.array(["b", *texts], pa.large_string() if large else pa.string())[1:]
+    with native.using(level):
+        assert are_sorted(array) == all(one < two for one, two in pairwise(texts))
 
 
 def test_without_kernels_arrow_reads() -> None:

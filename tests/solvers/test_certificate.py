@@ -16,7 +16,7 @@ from oddsmith import GaussianPrior, LogisticRegression, newton_raphson
 from oddsmith.errors import ConvergenceWarning
 from oddsmith.solvers import SGD, Gradient, gap_bound
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.certificate import InverseBound, certify, decrement_bound
+from oddsmith.solvers.certificate import InverseBound, certify, decrement_bound, pair_index
 from oddsmith.solvers.newton import unchecked_newton_step
 from oddsmith.testing.solvers import constructed_problems
 
@@ -314,6 +314,18 @@ def test_the_noise_of_a_bound_without_a_hessian_is_that_of_a_rounded_gradient() 
     """Each of the weights of a gradient is off by the rounding, and the smallest precision makes the most of it."""
     bound = InverseBound.eliminating(np.array([[[4.0, 1.0, 2.0]]]), np.array([0.25, 9.0]), 1.0, 1e-3)
     assert bound.norm(np.zeros(3)) == pytest.approx(1e-3 * np.sqrt(3 / 0.25), rel=1e-12)
+
+
+@pytest.mark.parametrize("C", [2, 4])
+def test_the_bound_of_pairs_of_classes_is_that_of_all_columns(C: int) -> None:
+    rng = np.random.default_rng(C)
+    pairs = rng.normal(size=(5, C * (C + 1) // 2))
+    pairs[0, pair_index(C).diagonal()] += 5.0 * C
+    prior, r = rng.uniform(0.5, 2.0, size=(1, 4)), rng.normal(size=C * 5)
+    one = InverseBound.eliminating(pairs, prior, 2.0, 1e-3)
+    columns = np.moveaxis(pairs[:, pair_index(C)], 0, 2)
+    whole = InverseBound.eliminating(columns, np.tile(prior, C).ravel(), 2.0, 1e-3)
+    assert (one.rho, one.noise, one.norm(r)) == pytest.approx((whole.rho, whole.noise, whole.norm(r)), rel=1e-12)
 
 
 @pytest.mark.parametrize("place", range(3))
