@@ -352,10 +352,11 @@ class ColumnDescent(ABC):
             columns = in_any([point.columns for point in points], len(penalty))
         x = combined(point.weights_of(columns) for point in points)
         a, b = combined(point.a for point in points), combined(point.b for point in points)
-        sizes, near = at.sizes.copy(), np.arange(len(penalty))
         if self.extrapolates and not self.threaded:
-            near = np.flatnonzero(at.sizes > NEAR_SHARE * penalty)
-        sizes[near] = np.abs(combined(point.sizes[near] for point in points))
+            sizes, near = at.sizes.copy(), np.flatnonzero(at.sizes > NEAR_SHARE * penalty)
+            sizes[near] = np.abs(combined(point.sizes[near] for point in points))
+        else:
+            sizes = np.abs(combined(point.sizes for point in points))
         crossed = (x != 0.0) & (x * at.weights_of(columns) <= 0.0)
         if isinstance(self.X, np.ndarray) and crossed.any():  # weights that were zero, or would change their sign
             away = np.where(crossed, x, 0.0)

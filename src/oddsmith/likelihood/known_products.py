@@ -101,7 +101,8 @@ class KnownProducts:
     def nearest(self) -> tuple[Array, Array]:
         """The inverse of the products of the known residuals with each other, for least squares, and their norms."""
         gram = self.theta @ self.theta.T
-        return np.linalg.pinv(gram, rcond=1e-10, hermitian=True), np.sqrt(np.diag(gram))
+        inverse = np.asarray(np.linalg.pinv(gram, rcond=1e-10, hermitian=True), dtype=np.float64)
+        return inverse, np.sqrt(np.diag(gram))
 
     def _bound(self, sizes: Sizes) -> Array:
         """Return the largest size of the product of each column with a vector of these sizes."""
