@@ -1,9 +1,8 @@
-/* Coordinate descent on a quadratic function with a sparse penalty, and products with its Hessian. */
+/* Coordinate descent on a quadratic function with a sparse penalty. */
 
 #include <math.h>
-#include <string.h>
 
-#include "team.h"
+#include "vector.h"
 
 /* Minimise r'd + d'Hd / 2 + sum_b penalty_b |x_b| over x = x0 + d, block by block.
 
@@ -91,50 +90,4 @@ EXPORT int NAME(quadratic)(quadratic_problem *q) {
             if ((gain = sweep(q, 1)) < 0.0) return 1;
     }
     return 0;
-}
-
-typedef struct {
-    const float *G, *d;
-    int64_t stride, m, parts;
-    float *product; /* of each part */
-} symmetric_job;
-
-/* The rows of G in part `unit` of its lower half, and their share of the columns. */
-static void multiply_some(const void *job, int64_t unit) {
-    const symmetric_job *t = job;
-    const int64_t m = t->m;
-    const double parts = (double)t->parts;
-    const int64_t from = (int64_t)((double)m * sqrt((double)unit / parts)), to = (int64_t)((double)m * sqrt((double)(unit + 1) / parts));
-    const float *d = t->d;
-    float *product = t->product + unit * m;
-    memset(product, 0, (size_t)m * sizeof(float));
-    for (int64_t j = from; j < to; j++) {
-        const float *row = t->G + j * t->stride, own = d[j];
-        vector_float sum[2] = {{0}};
-        int64_t k = 0;
-        for (; k + 2 * LANES_float <= j; k += 2 * LANES_float)
-            for (int b = 0; b < 2; b++) {
-                const vector_float part = load_float_float(row + k + b * LANES_float);
-                sum[b] += part * load_float_float(d + k + b * LANES_float);
-                store_float(product + k + b * LANES_float, load_float_float(product + k + b * LANES_float) + own * part);
-            }
-        float total = sum_float(sum[0] + sum[1]) + row[j] * own;
-        for (; k < j; k++) {
-            total += row[k] * d[k];
-            product[k] += own * row[k];
-        }
-        product[j] += total;
-    }
-}
-
-enum { PARTS = 4, MANY_COLUMNS = 256 }; /* in which sums are made for a team, and columns from which they are */
-
-/* product = G d, where G is symmetric, m rows that are `stride` apart; only its lower half is read. There is room for PARTS
-   products. */
-void NAME(symmetric_product)(team *, const float *, int64_t, int64_t, const float *, float *);
-void NAME(symmetric_product)(team *team, const float *G, int64_t stride, int64_t m, const float *d, float *product) {
-    const symmetric_job job = {G, d, stride, m, m < MANY_COLUMNS ? 1 : PARTS, product};
-    team_run(team, multiply_some, &job, job.parts);
-    for (int64_t part = 1; part < job.parts; part++)
-        for (int64_t j = 0; j < m; j++) product[j] += product[part * m + j];
 }
