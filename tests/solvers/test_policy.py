@@ -310,6 +310,14 @@ def cg_residual(left: float, strict: bool = False) -> float:
     return len(seen)
 
 
+def leads_on(rise: float) -> bool:
+    """Whether a step after the certificate is kept although the objective is higher by this share."""
+    objective: Any = SimpleNamespace(evaluate=lambda w: at(1.0 + rise, np.zeros(3)))
+    recorder: Any = SimpleNamespace(add=lambda *given: None)
+    e = at(1.0, np.ones(3))
+    return TruncatedNewton(strict=False)._lead_on(objective, e, np.ones(3), UNIT, recorder, 1e-8) is not e  # type: ignore[arg-type]
+
+
 def change_looked_up(bound: float) -> bool:
     f = objective(50, 2)
     return bool(f.activation_change(np.zeros(3), bound) < bound)
@@ -481,6 +489,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "polish_margin": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),
     "polish_tolerance": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),
     "cg_tolerance": (cg_residual, {1e-9: 16, 0.04: 7, 1.0: 5}),
+    "value_rounding": (leads_on, {0.9e-13: True, 1.2e-13: False}),
     "narrow_change": (change_looked_up, {0.19: False, 0.21: True}),
     "sparse_products": (lambda n: scales_together(int(n)), {2999: False, 3001: True}),
     "sparse_stride": (lambda n: first_places(int(n)), {20: [0, 7, 15, 19]}),
@@ -526,6 +535,8 @@ TRACES = {
     "coordinate_rows": ("two subsamples",),
     "sampling_error": ("two subsamples of many columns",),
     "near_objective": ("sparse rows, wide prior",),
+    "last_residual": ("sparse rows", "sparse rows, wide prior"),
+    "last_margin": ("sparse rows", "sparse rows, wide prior"),
 }
 ELSEWHERE = {name for name in Policy.__dataclass_fields__ if name.startswith("softmax_")}
 ELSEWHERE |= {"device_certificate_rows", "device_certificate_margin", "device_sampling_error", "device_known_error"}
