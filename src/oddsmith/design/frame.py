@@ -218,11 +218,11 @@ class Frame:
         column = self.columns[name]
         if self.kinds[name] in ("number", "boolean"):
             if isinstance(column, nw.Series):
-                values = column.to_numpy() if column.dtype != nw.Decimal else None
+                whole = column.dtype != nw.Decimal
             else:
                 whole = column.null_count == 0 and type_name(column.type) in ("integer", "float")
-                values = column.to_numpy() if whole and isinstance(column, pa.ChunkedArray) else None
-            if values is not None and values.dtype.kind in "iufb":
+                whole = whole and isinstance(column, pa.ChunkedArray)
+            if whole and (values := column.to_numpy()).dtype.kind in "iufb":
                 return np.asarray(values)
         return self.numbers(name)
 
@@ -489,11 +489,7 @@ def type_name(type_: pa.DataType) -> str:
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Whether an Arrow type holds texts.
-
-    >>> is_text(pa.large_string()), is_text(pa.binary())
-    (True, False)
-    """
+    """Whether an Arrow type holds texts: those of ``pa.large_string()``, not those of ``pa.binary()``."""
     return type_name(type_) == "text"
 
 
