@@ -148,7 +148,8 @@ def number_array(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None, 
 
 def text_array(ends: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array | None:
     """Return texts that end at these places of their bytes; None if one is not UTF-8."""
-    offsets = np.append(0, ends).astype(np.int32)
+    offsets = np.zeros(len(ends) + 1, dtype=np.int32)
+    offsets[1:] = ends
     texts = pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data.tobytes())])
     try:
         texts.validate(full=True)

@@ -150,6 +150,8 @@ class _Parsed:
         """Parse all blocks; False if one is not plain."""
         for room in self._rooms():
             self.rows, self.arrays, self.broken = [0], csv_arrays(self.kinds, room), None
+            # All made here: threads that make arrays at the same time wait for each other.
+            self.readers = {k: CsvReader(self.native, self.table.signs, self.kinds) for k in range(self.threads)}
             with closing(self._blocks()) as blocks:
                 take = partial(self._take, blocks, room)
                 deque(parallel_map(take, range(self.threads), self.threads), maxlen=0)
@@ -174,7 +176,7 @@ class _Parsed:
 
     def _take(self, blocks: RowBlocks, room: int, thread: int) -> None:
         """Parse blocks until none is left, or one fails."""
-        reader = self.readers[thread] = CsvReader(self.native, self.table.signs, self.kinds)
+        reader = self.readers[thread]
         # One buffer for all: fresh memory for every block would take longer than what it is for.
         buffer = bytearray(blocks.room)
         try:
@@ -340,7 +342,8 @@ def _keys(levels: pa.Array) -> npt.NDArray[np.uint64] | None:
     _, offsets, data = levels.buffers()
     ends = np.frombuffer(offsets, np.int32, len(levels) + 1, 4 * levels.offset).astype(np.intp)
     lengths = np.diff(ends)
-    text = np.append(np.frombuffer(data or b"", np.uint8)[: ends[-1]], np.zeros(KEY_BYTES, dtype=np.uint8))
+    text = np.zeros(ends[-1] + KEY_BYTES, dtype=np.uint8)
+    text[: ends[-1]] = np.frombuffer(data or b"", np.uint8)[: ends[-1]]
     if lengths.max(initial=0) > KEY_BYTES or not text[ends[0] : ends[-1]].all():
         return None
     words = np.lib.stride_tricks.sliding_window_view(text, KEY_BYTES)[ends[:-1]].view(">u8")[:, 0].astype(np.uint64)
