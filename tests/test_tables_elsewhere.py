@@ -20,6 +20,8 @@ from oddsmith.design.data_summary import BlockEncoder, Roles
 from oddsmith.engines import ENGINES, Piece
 from oddsmith.engines.files import FileParts
 from oddsmith.errors import SeparationWarning
+from oddsmith.kernels.table_folds import passes_over
+from oddsmith.likelihood import table_sums
 from oddsmith.rows import SplitRows
 from oddsmith.statistics import Curvature
 from oddsmith.testing import lay_out_dask
@@ -89,7 +91,12 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[type[Any]]:
         storages.append(type(block.Phi))
         return of(cls, block, params)
 
+    def watched_passes(block: Any, params: Any, slices: Any) -> Any:
+        storages.append(type(block.Phi))
+        return passes_over(block, params, slices)
+
     monkeypatch.setattr(Curvature, "of", classmethod(watched))
+    monkeypatch.setattr(table_sums, "passes_over", watched_passes)
     return storages
 
 

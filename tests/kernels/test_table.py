@@ -15,8 +15,8 @@ from tests.kernels.kernel_cases import LEVELS
 from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal, SparseBorder
 from oddsmith.kernels import curvature as kernels
-from oddsmith.kernels import native, reference
-from oddsmith.kernels.reference import CurvatureParams
+from oddsmith.kernels import native, reference, table_folds
+from oddsmith.kernels.reference import CurvatureParams, RowBuffers
 from oddsmith.kernels.table import Cells, border_gram
 from oddsmith.links import LINKS
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
@@ -66,7 +66,7 @@ def summed_by_cells(block: Block, at: CurvatureParams) -> Any:
     factors = [part for part in block.Phi.parts if isinstance(part, CodeRows)]
     cells = Cells()
     if len(factors) > 1:
-        cells = kernels.count_cells(block, at.eliminated, kernels.find_cells(block, at.eliminated))
+        cells = table_folds.count_cells(block, at.eliminated, table_folds.find_cells(block, at.eliminated))
     half = block.n_rows // 2
     parts = [block.take(np.arange(block.n_rows)[rows]) for rows in (slice(None, half), slice(half, None))]
     found = [kernels.curvature(part, replace(at, cells=cells))[2] for part in parts]
@@ -82,11 +82,13 @@ def summed_by_levels(block: Block, at: CurvatureParams, middle: int) -> Any:
     assert at.eliminated is not None
     cells = Cells()
     if sum(isinstance(part, CodeRows) for part in block.Phi.parts) > 1:
-        cells = kernels.count_cells(block, at.eliminated, kernels.find_cells(block, at.eliminated))
+        cells = table_folds.count_cells(block, at.eliminated, table_folds.find_cells(block, at.eliminated))
     levels, h = at.eliminated[1] - at.eliminated[0], np.full(block.n_rows, np.nan)
-    sums = kernels.level_sums(block, replace(at, cells=cells), 2)
-    ranges = [(0, middle), (middle, levels + 1)]
-    found = sums.total([sums.add(k, *ranges[k], h) for k in (1, 0)][::-1])
+    at = replace(at, cells=cells, buffers=RowBuffers(curvature=h))
+    sums = table_folds.level_sums(block, at, [(0, middle), (middle, levels + 1)])
+    sums.run(1)
+    sums.run(0)
+    found = sums.total()
     A = kernels.activations(block, at.W, at.b, at.center) + (0.0 if block.offset is None else block.offset)
     p = 0.5 + 0.5 * np.tanh(0.5 * A[:, 0])
     close(h, p * (1.0 - p) * (1.0 if block.s is None else block.s))
@@ -116,7 +118,7 @@ def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, Curvatur
             if (
                 eliminated is not None
                 and block.n_rows > 1
-                and kernels.has_cells(block, replace(at, eliminated=eliminated))
+                and table_folds.has_cells(block, replace(at, eliminated=eliminated))
             ):
                 close(summed_by_cells(block, replace(at, eliminated=eliminated)), expected[2])
                 if all(part.x is None for part in block.Phi.parts if isinstance(part, CodeRows)):

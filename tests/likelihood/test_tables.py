@@ -18,6 +18,7 @@ from oddsmith.priors import GaussianPrior
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 from oddsmith.rows.codes import narrowest
 from oddsmith.solvers import policy
+from oddsmith.solvers.base import TableSample
 
 
 @st.composite
@@ -158,10 +159,13 @@ def test_a_sample_that_misleads_is_left(monkeypatch: pytest.MonkeyPatch) -> None
     table = problem(SplitRows((ColumnRows((x,), n), CodeRows(codes, 30, dropped=0))), t, None, 1.0)
     sample = FoldObjective.table_sample
 
-    def flipped(self: FoldObjective, rows: int, seed: int) -> tuple[FoldObjective, np.ndarray]:
-        part, kept = sample(self, rows, seed)
-        source = part.memory_source
-        return replace(part, source=replace(source, t=1 - source.t)), kept
+    def flipped(self: FoldObjective, rows: int, seed: int) -> TableSample:
+        found = sample(self, rows, seed)
+        rest, whole = (
+            replace(part, source=replace(part.memory_source, t=1 - part.memory_source.t))
+            for part in (found.rest, found.whole)
+        )
+        return replace(found, rest=rest, whole=whole)
 
     expected = fit_likelihood(table)
     monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, **LONG))

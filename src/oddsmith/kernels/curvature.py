@@ -15,7 +15,6 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from oddsmith.block import Block
-from oddsmith.bordered import BorderedDiagonal
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference, table
 from oddsmith.kernels.class_sums import add_class_sums
@@ -45,11 +44,11 @@ FEWEST_LANES = 16  # Columns that rows of half precision have at least: the lane
 def curvature(block: Block, at: CurvatureParams) -> Sums:
     """As `reference.curvature`. Writes the buffers of ``at`` that belong to the rows of the block."""
     block = _in_parts(block)
-    kernels = _kernels(block, at)
+    kernels = kernels_for(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
         from oddsmith.kernels import table_losses
 
-        return table_losses.curvature(kernels, block, at, _row_curvature(block, at))
+        return table_losses.curvature(kernels, block, at, row_curvature(block, at))
     if kernels is None:
         return reference.curvature(block, at)
     if isinstance(block.Phi, SparseRows):
@@ -68,58 +67,18 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     return value, g, sums[size:].reshape(size, size) if hessian else None, longest
 
 
-def has_cells(block: Block, at: CurvatureParams) -> bool:
-    """Whether a kernel sums over such rows by `Cells`."""
-    kernels = _kernels(block, at)
-    return kernels is not None and isinstance(block.Phi, SplitRows) and at.link is None and at.eliminated is not None
-
-
-def level_sums(block: Block, at: CurvatureParams, ranges: int) -> table.LevelSums:
-    """Return sums by levels of the factor eliminated, over rows that `has_cells`."""
-    kernels = _kernels(block, at)
-    assert kernels is not None
-    return table.LevelSums.of(kernels, block, at, ranges)
-
-
-def find_cells(block: Block, columns: tuple[int, int]) -> npt.NDArray[np.uint64]:
-    """Return the words of the cells that occur in a block, for the factor of some ``columns``."""
-    return _table_kernel(block).find_cells(columns)
-
-
-def count_cells(block: Block, columns: tuple[int, int], words: npt.NDArray[np.uint64]) -> table.Cells:
-    """Return the cells of the given words."""
-    return _table_kernel(block).count_cells(columns, words)
-
-
-def _table_kernel(block: Block) -> table.TableKernel:
-    kernels = native.kernels()
-    assert kernels is not None
-    nothing = np.broadcast_to(0.0, block.n_columns)  # which the layout keeps: it takes no memory
-    return table.TableKernel(kernels, table.Layout.of(block), nothing)
-
-
-def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) -> list[BorderedDiagonal] | None:
-    """As `table_losses.class_hessians`; None if no kernel sums over such rows."""
-    kernels = _kernels(block, at)
-    if kernels is None or not isinstance(block.Phi, SplitRows):
-        return None
-    from oddsmith.kernels import table_losses
-
-    return table_losses.class_hessians(kernels, block, at, columns)
-
-
 def curvature_product(block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_product`, with the curvatures of CSR rows if they are known."""
     block = _in_parts(block)
-    kernels = _kernels(block, at)
+    kernels = kernels_for(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
         from oddsmith.kernels import table_losses
 
-        return table_losses.curvature_product(kernels, block, at, _row_curvature(block, at))
+        return table_losses.curvature_product(kernels, block, at, row_curvature(block, at))
     if kernels is None or (isinstance(block.Phi, SparseRows) and len(at.b) > 1):
         return reference.curvature_product(block, at)
     if isinstance(block.Phi, SparseRows):
-        return _csr_logistic(kernels, block, at, _row_curvature(block, at), at.direction)[1]
+        return _csr_logistic(kernels, block, at, row_curvature(block, at), at.direction)[1]
     g, at = np.zeros(at.size), replace(at, inverse=None)
     _dense(kernels, _readable(kernels, block, at), at, sums=g, direction=at.direction)
     return g
@@ -128,7 +87,7 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
 def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
     """As `reference.curvature_diagonal`, with the curvatures of CSR rows if they are known."""
     block = _in_parts(block)
-    kernels, h = _kernels(block, at), _row_curvature(block, at)
+    kernels, h = kernels_for(block, at), row_curvature(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
         from oddsmith.kernels import table_losses
 
@@ -144,7 +103,7 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
 
 def curvature_intercepts(block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_intercepts`."""
-    kernels = _kernels(block, at) if isinstance(block.Phi, SplitRows) and at.link is None else None
+    kernels = kernels_for(block, at) if isinstance(block.Phi, SplitRows) and at.link is None else None
     if kernels is None:
         return reference.curvature_intercepts(block, at)
     from oddsmith.kernels import table_losses
@@ -165,7 +124,7 @@ def _dense_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
 
 def curvature_root(block: Block, at: CurvatureParams) -> Array:
     """Return the rows √h (1, z) of two classes and dense rows, B (n × P): the Hessian is BᵀB."""
-    kernels = _kernels(block, at)
+    kernels = kernels_for(block, at)
     if kernels is None:
         return reference.curvature_root(block, at)
     B = np.empty((block.n_rows, at.size[1]))
@@ -176,7 +135,7 @@ def curvature_root(block: Block, at: CurvatureParams) -> Array:
 def activations(block: Block, W: Array, b: Array, center: Array) -> Array:
     """Return ``b + W (φ − center)``, n × C, without the offset."""
     at = CurvatureParams(W=W, b=b, center=center)
-    kernels = _kernels(block, at)
+    kernels = kernels_for(block, at)
     if kernels is not None and isinstance(block.Phi, SplitRows):
         return table.TableKernel(kernels, table.Layout.of(block), center).activations(W, b).T
     return np.asarray(block.Phi.activations(W.T) + (b - W @ center))
@@ -188,7 +147,7 @@ def has_half_precision() -> bool:
     return kernels is not None and kernels.has_half
 
 
-def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
+def kernels_for(block: Block, at: CurvatureParams) -> Kernels | None:
     """Return the kernels in use if they sum such losses; raise where they would read beyond the ends of arrays."""
     (n, M), (C, columns) = block.Phi.shape, at.W.shape
     in_parts = isinstance(block.Phi, SplitRows)
@@ -286,7 +245,7 @@ def dense_addresses(block: Block, C: int) -> DenseProblem:
     return problem
 
 
-def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
+def row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
     """Return the curvatures that are kept for the rows of a block, if they are."""
     return _rows_of(at.buffers.curvature if at.buffers else None, block)
 
@@ -455,7 +414,7 @@ def _csr(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
     (C, P), s = at.size, block.s
     longest = _csr_longest(kernels, block, at)
     if C == 1:
-        h = _row_curvature(block, at)
+        h = row_curvature(block, at)
         h = np.empty(block.n_rows) if at.order >= 2 and h is None else h
         value, g = _csr_logistic(kernels, block, at, h)
         return value, g, None if at.order < 2 or h is None else _csr_hessian(kernels, block, h, at), longest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,12 +14,12 @@ from oddsmith.block import Block
 from oddsmith.bordered import BorderedDiagonal, SparseBorder
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous, kernels
-from oddsmith.kernels.reference import CurvatureParams, Sums
+from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.numerics import Array, add_transpose
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
 
-LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS = range(6)
+LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS, WIDEST = range(7)
 GRADIENT, DIRECTION, PAIRS, OWN = range(4)
 """The tasks of the kernel, and those of the kernel of several classes."""
 SPARE = 8  # Numbers that kernels may read or write beyond the last: a vector of the widest registers.
@@ -93,6 +93,22 @@ class Layout:
         block.addresses.append(layout)
         return layout
 
+    def rows(self, start: int, stop: int) -> tuple[TableProblem, tuple[Any, ...]]:
+        """Return the problem of some of the rows, and what must be kept alive beside the layout."""
+        problem, (parts, pointers, *_) = TableProblem.from_buffer_copy(self.problem), self.arrays
+        steps = [[0 if one is None else one.strides[0] for one in some] for some in parts[:3]]
+        moved = tuple(
+            at + np.array(step, dtype=np.uint64) * np.uint64(start)
+            for at, step in zip(pointers[:3], steps, strict=True)
+        )
+        problem.n, (problem.columns, problem.codes, problem.values) = stop - start, map(address, moved)
+        t, s, offset = self.arrays[-3:]
+        problem.t, problem.s, problem.offset = (
+            None if one is None or not where else where + start * one.strides[0]
+            for one, where in ((t, problem.t), (s, problem.s), (offset, problem.offset))
+        )
+        return problem, moved
+
     def weights(self, w: Array, b: float) -> Array:
         """Return weights of the columns as the kernel takes them: as they are, if they lie in memory like that."""
         whole = w.base
@@ -147,13 +163,17 @@ class TableKernel:
     layout: Layout
     center: Array
 
-    def run(self, task: int, **fields: npt.NDArray[Any] | int | None) -> TableProblem:
-        """Run the kernel, which writes to the given arrays, and return its problem."""
-        problem = TableProblem.from_buffer_copy(self.layout.problem)
-        middle = self.layout.center(self.center)
-        problem.center = address(middle)
+    def problem(self, of: TableProblem, **fields: npt.NDArray[Any] | int | None) -> TableProblem:
+        """Return a problem of the kernel over the rows ``of`` another one; it writes to the given arrays."""
+        problem = TableProblem.from_buffer_copy(of)
+        problem.center = address(self.layout.center(self.center))
         for name, value in fields.items():
             setattr(problem, name, address(value) if isinstance(value, np.ndarray) else value)
+        return problem
+
+    def run(self, task: int, **fields: npt.NDArray[Any] | int | None) -> TableProblem:
+        """Run the kernel, which writes to the given arrays, and return its problem."""
+        problem = self.problem(self.layout.problem, **fields)
         self.kernels("table", problem, task)
         return problem
 
@@ -163,6 +183,17 @@ class TableKernel:
         for a, w, b0 in zip(A, W, b.tolist(), strict=True):
             self.run(ACTIVATIONS, w=self.layout.weights(w, b0), rows=a, offset=None)
         return A
+
+    def widest(self, w: Array, b: float, rows: tuple[int, int]) -> Callable[[], float]:
+        """Return what finds the widest activation ``b + wᵀ(φ − center)`` of some rows, on any thread."""
+        (part, kept), whole = self.layout.rows(*rows), self.layout.weights(w, b)
+        problem = self.problem(part, w=whole, offset=None)
+
+        def find(alive: tuple[Any, ...] = (kept, whole)) -> float:
+            self.kernels("table", problem, WIDEST)
+            return float(problem.widest)
+
+        return find
 
     def add_gradient(self, R: Array, G: Array) -> None:
         """Add ``Σ r (1, z)`` of the rows of ``R`` (C × n) to ``G``, C × (P + 1)."""
@@ -212,16 +243,6 @@ class TableKernel:
         indices = np.empty(indptr[-1], dtype=np.int32)
         self.run(COUNT_CELLS, **fields, indices=indices)
         return Cells(words, indices, indptr)
-
-    def logistic(self, at: CurvatureParams, h: Array | None) -> Sums:
-        """Return the sums of two classes in one pass, and fill the curvatures ``h`` of the rows if they are given."""
-        layout, g = self.layout, self.layout.zeros()
-        room = HessianRoom.of(layout, at.eliminated, at.cells) if at.order >= 2 else None
-        inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
-        fields = {} if room is None else room.fields()
-        w = layout.weights(at.W[0], float(at.b[0]))
-        done = self.run(LOGISTIC, w=w, inverse=inverse, rows=h, g=g, **fields)
-        return done.value, g[None, :-1], None if room is None else room.result(), done.max_norm2
 
     def curvatures(self, at: CurvatureParams) -> Array:
         """Return the curvature of each row of two classes, times its weight."""
@@ -282,6 +303,13 @@ class HessianRoom:
         sums = {"D": self.D, "B": self.B, "N": self.N, "C": self.C}
         return {**fields, **sums, **self.layout.eliminating(self.eliminated)}
 
+    def add(self, other: HessianRoom) -> None:
+        """Add the sums of other rows."""
+        for name in ("A", "D", "B", "N", "C"):
+            own = getattr(self, name)
+            if own is not None:
+                np.add(own, getattr(other, name), out=own)
+
     def result(self) -> Array | BorderedDiagonal:
         """Return the Hessian of the intercept and the columns."""
         A = _both_triangles(self.A[:-1, :-1])
@@ -306,55 +334,6 @@ class HessianRoom:
             columns=len(A),
         )
         return BorderedDiagonal(A=A, B=B, d=d, start=1 + first)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LevelSums:
-    """The sums of two classes, over the rows of some levels of the factor eliminated at a time.
-
-    The sums of the levels, ``g`` and those in ``room``, are shared: no two ranges of levels write to the same ones.
-    """
-
-    table: TableKernel
-    at: CurvatureParams
-    g: Array
-    room: HessianRoom | None
-
-    @classmethod
-    def of(cls, kernels: Kernels, block: Block, at: CurvatureParams, ranges: int) -> LevelSums:
-        """Return sums of zero, for so many ``ranges``."""
-        layout = Layout.of(block)
-        room = HessianRoom.of(layout, at.eliminated, at.cells, ranges) if at.order >= 2 else None
-        return cls(table=TableKernel(kernels, layout, at.center), at=at, g=layout.zeros(), room=room)
-
-    def add(self, k: int, first: int, end: int, h: Array | None) -> tuple[float, Array, Array | None, float]:
-        """Sum over the rows of the levels ``first`` … ``end`` − 1, range k; the last one is that of no column.
-
-        Return the value, the sums of all other columns, their part of the Hessian, and the longest row; ``h`` takes the
-        curvatures.
-        """
-        at, layout = self.at, self.table.layout
-        assert at.eliminated is not None
-        size = layout.size + 1 - (at.eliminated[1] - at.eliminated[0])
-        A, g = None if self.room is None else self.room.A if k == 0 else np.zeros((size, size)), np.zeros(size)
-        fields = layout.eliminating(at.eliminated) if self.room is None else self.room.fields()
-        fields |= {"A": A, "size": size, "spare": k, "first_level": first, "end_level": end, "level_g": self.g}
-        inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
-        w = layout.weights(at.W[0], float(at.b[0]))
-        done = self.table.run(LOGISTIC, w=w, inverse=inverse, rows=h, g=g, **fields)
-        return done.value, g[:-1], A, done.max_norm2
-
-    def total(self, parts: Iterable[tuple[float, Array, Array | None, float]]) -> Sums:
-        """Return the sums of all ranges, in order."""
-        assert self.at.eliminated is not None
-        value, longest, (first, last) = 0.0, 0.0, self.at.eliminated
-        for part, g, A, norm in parts:
-            value, longest = value + part, max(longest, norm)
-            self.g[: 1 + first] += g[: 1 + first]
-            self.g[1 + last : -1] += g[1 + first :]
-            if self.room is not None and A is not None and A is not self.room.A:
-                np.add(self.room.A, A, out=self.room.A)
-        return value, self.g[None, :-1], None if self.room is None else self.room.result(), longest
 
 
 def border_gram() -> Callable[[SparseBorder, Array], Array] | None:

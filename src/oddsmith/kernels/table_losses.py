@@ -25,6 +25,7 @@ from oddsmith.kernels.table import (
     by_place,
     check_codes,
 )
+from oddsmith.kernels.table_passes import LogisticPass
 from oddsmith.losses import row_losses
 from oddsmith.numerics import Array
 
@@ -37,7 +38,9 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
     """As `reference.curvature`; ``h`` takes the curvatures of the rows of two classes, if it is given."""
     table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
     if C == 1 and at.link is None:
-        return table.logistic(at, h)
+        (whole,) = LogisticPass.over(kernels, block, at, h, [(0, block.n_rows)])
+        whole.run()
+        return LogisticPass.total([whole])
     longest = 0.0 if at.inverse is None else table.longest(at.inverse)
     if C > 1 and at.order < 2:
         value, gradient, _ = table.classes(block, at, GRADIENT, C)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from oddsmith.bordered import BorderedDiagonal, ClassBorder, SparseBorder
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
-from oddsmith.kernels.curvature import class_hessians, has_cells
 from oddsmith.kernels.table import Cells
+from oddsmith.kernels.table_folds import class_hessians, has_cells
 from oddsmith.likelihood.table_sums import cells_of, table_room
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy

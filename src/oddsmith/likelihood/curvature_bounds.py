@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +13,7 @@ from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
 from oddsmith.kernels.curvature import activations, curvature_intercepts
+from oddsmith.kernels.table_folds import widest_in_table
 from oddsmith.likelihood.class_blocks import pair_mixing
 from oddsmith.likelihood.table_sums import for_gradients, table_room
 from oddsmith.numerics import Array
@@ -134,9 +137,11 @@ def activation_change(objective: FoldObjective, step: Array, bound: float, enoug
     source, bound = objective.gradient_source, min(bound, _change_of_table(objective, step))
     if bound <= max(enough, policy.POLICY.narrow_change) or isinstance(source, PartedSource):
         return bound
-    if isinstance(source, MemorySource) and source.form is not None:
-        source = replace(source, slice_rows=CHUNK_ROWS)
     W, b = objective.raw(step)
+    finders: Sequence[Callable[[], float]] | None = None
+    if isinstance(source, MemorySource) and source.form is not None:
+        finders = widest_in_table(source.block(0, source.n_rows), source.slices(), W, b, objective.center)
+        source = replace(source, slice_rows=CHUNK_ROWS)
 
     def widest_of(rows: tuple[int, int]) -> float:
         A = activations(source.block(*rows), W, b, objective.center)
@@ -144,8 +149,9 @@ def activation_change(objective: FoldObjective, step: Array, bound: float, enoug
             return max(float(A.max(initial=0.0)), -float(A.min(initial=0.0)))
         return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
 
-    threads = objective.threads or available_cores()
-    widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
+    finders = finders or [partial(widest_of, rows) for rows in source.slices()]
+    found = parallel_map(lambda find: find(), finders, objective.threads or available_cores())
+    widest = float(np.max([*found], initial=0.0))
     rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(objective.center)).max(initial=0.0)))  # it is taken off last
     return min(bound, widest + rounding) if np.isfinite(widest) else bound
 

@@ -28,7 +28,7 @@ from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
+from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner, TableSample
 from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.truncated_newton import conjugate_gradients
@@ -363,17 +363,17 @@ class FoldObjective:
         weight = float(part.n_rows) if part.s is None else float(part.s.sum())
         return self.over(part, weight / self.weight)
 
-    def table_sample(self, rows: int, seed: int) -> tuple[FoldObjective, npt.NDArray[np.bool_]]:
-        """Return the objective over some rows of a table, without the columns eliminated, and which weights it has."""
+    def table_sample(self, rows: int, seed: int) -> TableSample:
+        """Return about ``rows`` rows of a table."""
         from oddsmith.likelihood.table_sums import table_sample
 
         return table_sample(self, rows, seed)
 
-    def sample_factor(self, H: Array) -> Preconditioner:
-        """Return a factor of about the Hessian of all weights, from that of a table's sample."""
-        from oddsmith.likelihood.table_sums import SampleFactor
+    def sample_step(self, sample: TableSample, H: Array, e: ObjectiveValue) -> Array:
+        """Return about the step of Newton's method, from the Hessian H of a sample without the columns eliminated."""
+        from oddsmith.likelihood.table_sums import sample_step
 
-        return SampleFactor.of(self, H)
+        return sample_step(self, sample, H, e)
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""
@@ -456,8 +456,12 @@ class FoldObjective:
         hessian = params if isinstance(params, CurvatureParams) and params.order >= 2 else None
         if hessian is not None and hessian.cells is not None and self.state.by_levels is not None:
             return self.state.by_levels.fold(statistic, self.source, params, progress=self.progress)
-        source = self.gradient_source if hessian is None else self._hessian_source
-        return self.engine.fold(statistic, source, params, progress=self.progress)
+        source, engine = self.gradient_source if hessian is None else self._hessian_source, self.engine
+        if issubclass(statistic, Curvature) and isinstance(source, MemorySource) and source.form is not None:
+            from oddsmith.likelihood.table_sums import PassEngine
+
+            engine = PassEngine(self.threads)
+        return engine.fold(statistic, source, params, progress=self.progress)
 
     @cached_property
     def gradient_source(self) -> AnySource | RunSource:

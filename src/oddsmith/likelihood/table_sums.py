@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,19 @@ import numpy.typing as npt
 from oddsmith.bordered import BorderedDiagonal
 from oddsmith.engines import MemorySource
 from oddsmith.engines.base import Progress, S
-from oddsmith.engines.memory import available_cores, in_background, in_slices, parallel_map
-from oddsmith.kernels.curvature import count_cells, find_cells, level_sums
-from oddsmith.kernels.curvature import has_cells as cells_are_read
+from oddsmith.engines.memory import MemoryEngine, available_cores, in_background, in_slices, parallel_map
+from oddsmith.kernels.reference import Sums
 from oddsmith.kernels.table import Cells
+from oddsmith.kernels.table_folds import count_cells, find_cells, level_sums, passes_over
+from oddsmith.kernels.table_folds import has_cells as cells_are_read
+from oddsmith.kernels.table_passes import LogisticPass
 from oddsmith.kernels.texts import count_codes
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, factor_spd, sigmoid
 from oddsmith.priors import Quadratic
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SplitRows
 from oddsmith.solvers import policy
+from oddsmith.solvers.base import ObjectiveValue, TableSample
 from oddsmith.statistics import Curvature, CurvatureParams
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 
 CHUNK_ROWS = 1 << 14  # Rows with weights that are counted at a time, to save memory.
+LEVEL_STEPS = 2  # Steps of Newton's method for levels on their own: a third hardly moves them.
 
 
 def between_bytes(objective: FoldObjective) -> float:
@@ -82,7 +87,7 @@ class OwnSums(Curvature):
 
 
 def table_sums(objective: FoldObjective, at: CurvatureParams) -> Curvature:
-    """Return the sums over a table with a factor eliminated; its block with all else is summed where it is not zero."""
+    """Return the sums over a table; the block of a factor eliminated with all else is summed where it is not zero."""
     if at.order >= 2 and objective._has_cells:
         at = replace(at, cells=cells_of(objective))
         if _is_by_levels(objective) and objective.state.by_levels is None:
@@ -95,7 +100,31 @@ def _is_by_levels(objective: FoldObjective) -> bool:
     """Whether sums of slices would take much memory, and rows are summed level by level instead."""
     source = objective.memory_source
     assert source.form is not None
-    return not source.form.products and policy.POLICY.small_slices * hessian_bytes(objective) > table_room(source)
+    return not source.form.products and 2 * hessian_bytes(objective) > table_room(source)
+
+
+@dataclass(frozen=True)
+class PassEngine:
+    """Folds the few slices of a table in memory by passes that are made ready; else as the engine in memory."""
+
+    threads: int | None
+    name: str = "passes"
+
+    def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
+        """Return the curvature sums."""
+        slices, whole = source.slices(), source.block(0, source.n_rows)
+        passes = passes_over(whole, params, slices) if len(slices) <= policy.POLICY.small_slices else None
+        if passes is None:
+            return MemoryEngine(self.threads).fold(statistic, source, params, progress=progress)
+        deque(parallel_map(LogisticPass.run, passes, self.threads or available_cores()), maxlen=0)
+        if progress is not None:
+            progress(len(slices), len(slices))
+        return _curvature(source, LogisticPass.total(passes))  # type: ignore[no-any-return]
+
+
+def _curvature(source: MemorySource, sums: Sums) -> Any:
+    value, gradient, hessian, longest = sums
+    return Curvature(rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest)
 
 
 @dataclass(frozen=True)
@@ -111,14 +140,11 @@ class LevelEngine:
 
     def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
         """Return the curvature sums."""
-        block, ranges = source.block(0, source.n_rows), self.ranges
-        sums, h = level_sums(block, params, len(ranges)), None if params.buffers is None else params.buffers.curvature
-        parts = parallel_map(lambda k: sums.add(k, *ranges[k], h), range(len(ranges)), self.threads)
-        value, gradient, hessian, longest = sums.total(parts)
+        sums, count = level_sums(source.block(0, source.n_rows), params, self.ranges), len(self.ranges)
+        deque(parallel_map(sums.run, range(count), self.threads), maxlen=0)
         if progress is not None:
-            progress(len(ranges), len(ranges))
-        found: Any = Curvature(rows=source.n_present, value=value, gradient=gradient, hessian=hessian, longest=longest)
-        return found  # type: ignore[no-any-return]
+            progress(count, count)
+        return _curvature(source, sums.total())  # type: ignore[no-any-return]
 
 
 def _level_ranges(objective: FoldObjective) -> list[tuple[int, int]]:
@@ -188,35 +214,29 @@ def _threads(objective: FoldObjective) -> int:
     return objective.threads or available_cores()
 
 
-def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldObjective, npt.NDArray[np.bool_]]:
-    """Return the objective over about ``rows`` rows without the columns eliminated, and which weights it has.
+def table_sample(objective: FoldObjective, rows: int, seed: int) -> TableSample:
+    """Return about ``rows`` rows of a table.
 
-    Its prior is scaled up like its rows: levels of which it has few rows stay near the mean of the prior. Without a
-    prior, one of unit scale keeps them from diverging.
+    Without the columns eliminated, the prior is scaled up like the rows: levels of which there are few stay near its
+    mean. Without a prior, one of unit scale keeps them from diverging.
     """
     source, (C, P) = objective.memory_source, objective.shape
     first, last = objective.eliminated or (0, 0)
-    if objective._has_cells and objective.state.cells is None:  # while one thread searches the sample
-        objective.state.find_cells = in_background(partial(_look, objective), _threads(objective))
     kept = np.ones(P, dtype=bool)
     kept[1 + first : 1 + last] = False
-    assert isinstance(source.X, SplitRows)
-    parts = zip(source.X.parts, source.X.ranges, strict=True)
-    others = [part for part, columns in parts if columns != objective.eliminated] or [ColumnRows((), source.n_rows)]
-    chosen, far = source.spread(rows, seed), np.abs(objective.center) > policy.POLICY.far_factor * objective.scale
-    some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in others]
-    s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
-    t: Any = np.empty(len(chosen), dtype=np.int8 if source.K < 128 else np.int32)
-    for start in range(0, len(t), CHUNK_ROWS // 4):  # labels may be wide
-        t[start : start + CHUNK_ROWS // 4] = source.t[chosen[start : start + CHUNK_ROWS // 4]]
-    part = replace(source, X=SplitRows(tuple(some)), t=t, s=s, offset=offset, slice_rows=None)
-    del chosen, some  # which makes room
+    whole = _some_rows(objective, source.spread(rows, seed))
+    if objective._has_cells and objective.state.cells is None:  # while one thread searches the sample
+        objective.state.find_cells = in_background(partial(_look, objective), _threads(objective))
+    assert isinstance(whole.X, SplitRows)
+    parts = zip(whole.X.parts, whole.X.ranges, strict=True)
+    others = [part for part, columns in parts if columns != objective.eliminated] or [ColumnRows((), whole.n_rows)]
+    part = replace(whole, X=SplitRows(tuple(others)))
     few = objective._has_cells or part.size <= policy.POLICY.table_slice_rows
     part = in_slices(part, 1 if few and part.n_rows <= policy.POLICY.table_slice_rows else 2)
     fraction = (float(part.n_rows) if part.s is None else float(part.s.sum())) / objective.weight
     penalty = objective.penalty or Quadratic(np.zeros((C, P)), np.append(0.0, np.ones(P - 1)))
     Q = penalty.Q[kept] if penalty.Q.ndim == 1 else penalty.Q
-    sample = replace(
+    rest = replace(
         objective.over(part, fraction),
         center=objective.center[kept[1:]],
         scale=objective.scale[kept[1:]],
@@ -224,7 +244,19 @@ def table_sample(objective: FoldObjective, rows: int, seed: int) -> tuple[FoldOb
         penalty=Quadratic(penalty.mean[:, kept], Q / fraction),
         eliminated=None,
     )
-    return sample, kept
+    return TableSample(rest=rest, kept=kept, whole=replace(objective.over(whole, fraction), eliminated=None))
+
+
+def _some_rows(objective: FoldObjective, chosen: Indices) -> MemorySource:
+    """Return some rows of a table; numbers are rounded where that does no harm."""
+    source, far = objective.memory_source, np.abs(objective.center) > policy.POLICY.far_factor * objective.scale
+    assert isinstance(source.X, SplitRows)
+    some = [part.take(chosen) if far.any() else _rounded(part, chosen) for part in source.X.parts]
+    s, offset = (None if array is None else array[chosen] for array in (source.s, source.offset))
+    t: Any = np.empty(len(chosen), dtype=np.int8 if source.K < 128 else np.int32)
+    for start in range(0, len(t), CHUNK_ROWS // 4):  # labels may be wide
+        t[start : start + CHUNK_ROWS // 4] = source.t[chosen[start : start + CHUNK_ROWS // 4]]
+    return replace(source, X=SplitRows(tuple(some)), t=t, s=s, offset=offset, slice_rows=None)
 
 
 def _rounded(part: Rows, rows: Indices) -> Rows:
@@ -236,49 +268,55 @@ def _rounded(part: Rows, rows: Indices) -> Rows:
     return ColumnRows(numbers, len(rows), part.fills)
 
 
-@dataclass(frozen=True, eq=False)
-class SampleFactor:
-    """About the Hessian of all weights: that of a sample, and the diagonal ``d`` of the levels from ``start`` on.
+def sample_step(objective: FoldObjective, sample: TableSample, H: Array, e: ObjectiveValue) -> Array:
+    """Return about the step of Newton's method from ``e``, the optimum of a sample without the factor eliminated.
 
-    Levels eliminated have nothing in common with the rest: they move as if all else stayed.
+    Its levels move as if all else stayed; then all else, of Hessian H in the sample, makes up for what they do to the
+    sample. They have their rows of all times the mean curvature on the diagonal: a sample has few of some, and its
+    prior is scaled up.
     """
+    source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
+    levels, prior = slice(1 + first, 1 + last), np.zeros(objective.size)
+    if objective.penalty is not None:
+        prior = objective.penalty.diagonal(1)[0]
+    curvature = np.full(objective.size, np.nan)
+    if objective.state.find_cells is not None:
+        cells_of(objective)
+    factors, known = _factors(objective), objective.state.level_squares
+    work = parallel_map(lambda one: _level_squares(one[0], source.s), factors, _threads(objective))
+    squares = list(work) if known is None else known
+    for (_, (a, b)), sums in zip(factors, squares, strict=True):
+        curvature[1 + a : 1 + b] = sums * (H[0, 0] / objective.weight / objective.scale[a:b] ** 2)
+    step, g, rate = (
+        np.zeros(objective.size),
+        e.gradient,
+        float(objective.class_weight[1] / objective.class_weight.sum()),
+    )
+    if last > first:
+        step[levels] = _level_steps(g[levels], curvature[levels], prior[levels], None if objective.link else rate)
+        g = g + (sample.whole.evaluate(e.w - step).gradient - sample.whole.evaluate(e.w).gradient)
+    kept = np.delete(curvature + prior, levels)
+    ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
+    step[sample.kept] = factor_spd(H * np.outer(ratio, ratio), tol=0.0).solve(g[sample.kept])
+    return step
 
-    factor: SpdFactor
-    d: Array
-    start: int
 
-    @classmethod
-    def of(cls, objective: FoldObjective, H: Array) -> SampleFactor:
-        """Return the factor, from the Hessian of a sample without the factor eliminated.
+def _level_steps(g: Array, curvature: Array, prior: Array, rate: float | None) -> Array:
+    """Return the steps of levels of gradient ``g`` and some ``curvature``, each on its own, its rows alike.
 
-        Levels have their rows of all times the mean curvature on the diagonal: a sample has few of some, and its prior
-        is scaled up.
-        """
-        source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
-        prior = np.zeros(objective.size) if objective.penalty is None else objective.penalty.diagonal(1)[0]
-        diagonal = np.full(objective.size, np.nan)
-        if objective.state.find_cells is not None:
-            cells_of(objective)
-        factors, known = _factors(objective), objective.state.level_squares
-        work = parallel_map(lambda one: _level_squares(one[0], source.s), factors, _threads(objective))
-        squares = list(work) if known is None else known
-        for (_, (a, b)), sums in zip(factors, squares, strict=True):
-            mean = H[0, 0] / objective.weight / objective.scale[a:b] ** 2
-            diagonal[1 + a : 1 + b] = sums * mean + prior[1 + a : 1 + b]
-        kept = np.delete(diagonal, slice(1 + first, 1 + last))
-        ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
-        d = diagonal[1 + first : 1 + last]
-        return cls(factor_spd(H * np.outer(ratio, ratio), tol=0.0), np.where(d > 0.0, d, np.inf), 1 + first)
+    That is the whole way if two classes have the given ``rate`` of the second; without it, one step of Newton's method.
 
-    def solve(self, b: Array) -> Array:
-        """Return the step for a gradient."""
-        end = self.start + len(self.d)
-        x = self.factor.solve(np.delete(b, slice(self.start, end)))
-        return np.insert(x, self.start, b[self.start : end] / self.d)
-
-    def norm(self, b: Array) -> float:
-        """Return the decrement of a gradient."""
-        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
+    >>> _level_steps(np.array([-10.0]), np.array([25.0]), np.array([1.0]), 0.5).round(2).tolist()
+    [-0.4]
+    """
+    u = np.zeros_like(g)
+    for _ in range(1 if rate is None else LEVEL_STEPS):
+        p = 0.5 if rate is None else sigmoid(np.log(rate / (1.0 - rate)) - u)
+        variance = 0.25 if rate is None else rate * (1.0 - rate)
+        left = g - prior * u + curvature / variance * (p - (0.5 if rate is None else rate))
+        slope = prior + curvature / variance * (p * (1.0 - p))
+        u += np.clip(np.divide(left, slope, out=np.zeros_like(g), where=slope > 0.0), -1.0, 1.0)
+    return u
 
 
 def _level_rows(factor: CodeRows) -> Array:

@@ -262,14 +262,23 @@ class Subsampled(ColumnCurvature, Protocol):
         """Count the batches as one pass."""
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSample:
+    """Some rows of a table: without the columns eliminated, and ``whole``; ``kept`` are the weights of the former."""
+
+    rest: Subsample
+    kept: npt.NDArray[np.bool_]
+    whole: Subsample
+
+
 class TableSampled(Subsample, Protocol):
     """An objective over a table with factors, which supports a start on some rows and without the largest factor."""
 
-    def table_sample(self, rows: int, seed: int) -> tuple[Subsample, npt.NDArray[np.bool_]]:
-        """Return the objective over about ``rows`` rows without the columns eliminated, and which weights it has."""
+    def table_sample(self, rows: int, seed: int) -> TableSample:
+        """Return about ``rows`` rows."""
 
-    def sample_factor(self, H: Array) -> Preconditioner:
-        """Return an approximate factor of the Hessian of all weights, from the Hessian H of a table's sample."""
+    def sample_step(self, sample: TableSample, H: Array, e: ObjectiveValue) -> Array:
+        """Return about the step of Newton's method, with the Hessian H of the sample without the columns eliminated."""
 
 
 class LowPrecision(Subsampled, Protocol):

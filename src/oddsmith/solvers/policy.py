@@ -110,6 +110,8 @@ class Policy:
     """Part of the rows of a table on which a fit with a prior starts (flights: a 40th takes another Hessian)."""
     class_products: float = 2e10
     """Products that eliminating the largest factor of a table of several classes may take: half a second, two cores."""
+    table_margin: float = 0.5
+    """Share of the gap allowed at which the Hessian of all rows of a table at an earlier point is asked to certify."""
     table_near: tuple[float, float] = (0.1, 0.005)
     """Root mean square of the change of activations by a step, from which on a Hessian follows it; and the same for all
     digits, where the Hessian must contract the rest many times (flights: 17 ms with 0.03 … 0.15; 50,000 groups: Newton

@@ -22,7 +22,7 @@ class TableNewton:
     """Newton's method, if possible from the optimum of a sample, with gradients in place of Hessians near the end.
 
       1. Newton's method on ``sample_rows`` rows (0: none), without the factor that is eliminated, gives the start, and
-         its Hessian the first step.
+         its Hessian the first step, beside the steps that the levels of that factor take on their own.
       2. That step, and each that changes activations by much, is followed by a Hessian, a shorter one by a gradient:
          L-BFGS goes on from the Hessian before.
       3. The last Hessian certifies the end. With ``strict``, steps go on until one of Newton's method gives all digits.
@@ -55,21 +55,20 @@ class TableNewton:
         if not self.sample_rows:
             return objective.evaluate(w, order=2), None
         settings, x = policy.POLICY, w.copy()
-        sample, kept = objective.table_sample(self.sample_rows, self.seed)
-        stop = math.sqrt(sample.size / sample.sampling_fraction)  # its sampling error, which the next step mends
+        sample = objective.table_sample(self.sample_rows, self.seed)
+        stop = math.sqrt(
+            sample.rest.size / sample.rest.sampling_fraction
+        )  # its sampling error, which the next step mends
         newton = Newton(watch_divergence=False, stop=stop)
-        found = newton.end(sample, w[kept], tol=1e-8, max_iter=settings.sample_iterations)
+        found = newton.end(sample.rest, w[sample.kept], tol=1e-8, max_iter=settings.sample_iterations)
         if not math.isfinite(found.value):
             return objective.evaluate(w, order=2), None
-        recorder.add_subsample(found, f"Newton on {sample.n_rows:,} rows")
-        value, x[kept], H = found.value, found.w, found.dense_hessian
-        del sample, found  # its rows make room
+        recorder.add_subsample(found, f"Newton on {sample.rest.n_rows:,} rows")
+        value, x[sample.kept], H = found.value, found.w, found.dense_hessian
         e = objective.evaluate(x)
-        if not e.value <= settings.misleading * value:
-            sample, kept = objective.table_sample(self.sample_rows, self.seed)
-            if not e.value <= sample.evaluate(w[kept]).value:
-                return objective.evaluate(w, order=2), None
-        return e, objective.sample_factor(H).solve(e.gradient)
+        if not e.value <= settings.misleading * value and not e.value <= sample.rest.evaluate(w[sample.kept]).value:
+            return objective.evaluate(w, order=2), None
+        return e, objective.sample_step(sample, H, e)
 
     def _descend(
         self,
@@ -90,7 +89,7 @@ class TableNewton:
                 certificate = certify_from(objective, e, guess, tol)
                 if certificate.converged:
                     return e, recorder.result(e, certificate)
-            p = two_loop(e.gradient, pairs, guess.factor().solve, guess.factor().norm) if first is None else first
+            p = self._direction(e, guess, pairs) if first is None else first
             slope = float(p @ e.gradient)
             if not (math.isfinite(slope) and slope > 0.0):
                 break
@@ -123,6 +122,11 @@ class TableNewton:
             del moved, f, p  # nobody else may hold its Hessian
         return e, None
 
+    def _direction(self, e: ObjectiveValue, guess: ObjectiveValue, pairs: Pairs) -> Array:
+        """Return the direction from an earlier Hessian; few steps need no scale of it, whose price is that of solving."""
+        factor = guess.factor()
+        return two_loop(e.gradient, pairs, factor.solve, factor.norm if self.strict else None)
+
     def _diverges(self, decrements: list[float]) -> bool:
         return self.watch_divergence and looks_separated(decrements)
 
@@ -136,7 +140,7 @@ def _change(e: ObjectiveValue, decrement: float) -> float:
 
 def gap_distance(objective: TableSampled, guess: ObjectiveValue, e: ObjectiveValue, tol: float) -> float:
     """Return the distance from where the curvature at an earlier point is likely to certify, reached at 1."""
-    margin, factor = policy.POLICY.certificate_margin, guess.factor()
+    margin, factor = policy.POLICY.table_margin, guess.factor()
     decrement = e.decrement(factor)
     distance = decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol))
     if distance > 1.0:

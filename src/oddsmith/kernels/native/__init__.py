@@ -96,7 +96,7 @@ class TableProblem(ctypes.Structure):
     _fields_ = _fields(
         "n m f *columns *column_kinds *column_steps *fills *codes *code_kinds *code_levels *values *entries *firsts "
         "*numbers *center *t *s t_kind s_kind *offset *w *inverse *rows *g *squares *A nowhere size eliminated start "
-        "levels first_level end_level *level_g *D *B *N *C *cells words spare *indices .value .max_norm2"
+        "levels first_level end_level *level_g *D *B *N *C *cells words spare *indices .value .max_norm2 .widest"
     )
 
 

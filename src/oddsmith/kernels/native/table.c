@@ -5,7 +5,7 @@
 #define COPIES 4       /* of the sums of a factor */
 #define FEW_LEVELS 256 /* with fewer, its sums are kept in copies */
 
-enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS };
+enum { LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS, FIND_CELLS, COUNT_CELLS, WIDEST };
 
 INLINE void activations(const table_problem *p, int64_t first, int64_t n, table_tile t) {
     for (int64_t i = 0; i < n; i++) t.a[i] = p->w[0] + (p->offset ? p->offset[row_in(t, first, i)] : 0.0);
@@ -150,21 +150,19 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
     }
     for (int64_t i = 0; i < n; i++) hv[i] = v ? t.h[i] * v[i] : t.h[i];
     for (int64_t i = 0; i < n && v; i++) p->D[rows[i]] += hv[i] * v[i];
+    const uint64_t last = p->f > 1 ? p->cells[p->levels * p->words].before + (uint64_t)p->spare : 0;
+    const int32_t nowhere = (int32_t)p->size - 1;
     for (int64_t l = 0; l < p->f; l++) {
         if (l == e) continue;
-        const int32_t *restrict columns = t.rows + l * TABLE_TILE, nowhere = (int32_t)p->size - 1;
+        const int32_t *restrict columns = t.rows + l * TABLE_TILE;
         const double *restrict x = p->values[l] ? t.V + l * TABLE_TILE : NULL;
-        const uint64_t last = p->cells[p->levels * p->words].before + (uint64_t)p->spare;
-        uint64_t at[TABLE_TILE];
         for (int64_t i = 0; i < n; i++) {
             const cell_word *word = p->cells + rows[i] * p->words + (columns[i] >> 6);
-            const uint64_t earlier = word->bits & (((uint64_t)1 << (columns[i] & 63)) - 1);
-            at[i] = columns[i] == nowhere ? last : word->before + (uint64_t)__builtin_popcountll(earlier);
+            const uint64_t earlier = word->bits << (~columns[i] & 63) << 1; /* the bits below that of the column */
+            const uint64_t none = -(uint64_t)(columns[i] == nowhere), cell = word->before + (uint64_t)__builtin_popcountll(earlier);
+            const uint64_t at = (cell & ~none) | (last & none);
+            sums[at] += x ? hv[i] * x[i] : hv[i];
         }
-        if (x)
-            for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i] * x[i];
-        else
-            for (int64_t i = 0; i < n; i++) sums[at[i]] += hv[i];
     }
 }
 
@@ -351,7 +349,7 @@ EXPORT int NAME(table)(table_problem *p, int task) {
     for (int64_t i = 0; i < TABLE_TILE; i++) t.hz[i] = 0.0;
     for (int64_t i = 0; i < TABLE_TILE * wide && t.Y; i++) t.Y[i] = 0.0;
     p->value = 0.0;
-    p->max_norm2 = 0.0;
+    p->max_norm2 = p->widest = 0.0;
     for (int64_t first = 0, before = 0, n; first < p->n; first += t.some ? 0 : TABLE_TILE) {
         before = first;
         n = t.some ? choose_rows(p, &first, t.some) : least(TABLE_TILE, p->n - first);
@@ -371,6 +369,8 @@ EXPORT int NAME(table)(table_problem *p, int task) {
             for (int64_t i = 0; i < n; i++) t.r[i] = p->rows[first + i] * t.a[i];
         } else if (task == GIVEN) {
             for (int64_t i = 0; i < n; i++) t.r[i] = t.h[i] = p->rows ? p->rows[first + i] : p->s ? 0.25 * t.s[i] : 0.25;
+        } else if (task == WIDEST) {
+            for (int64_t i = 0; i < n; i++) p->widest = __builtin_fabs(t.a[i]) <= p->widest ? p->widest : __builtin_fabs(t.a[i]);
         } else {
             for (int64_t i = 0; i < n; i++) p->rows[first + i] = t.a[i];
         }

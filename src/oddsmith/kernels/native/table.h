@@ -49,7 +49,7 @@ typedef struct {
     cell_word *cells;         /* levels of other factors that occur beside a level: so many `words` for each */
     int64_t words, spare;     /* and a sum for what is in no cell, beyond those of the cells */
     int32_t *indices;         /* the columns of the cells */
-    double value, max_norm2;
+    double value, max_norm2, widest; /* the last is the largest activation of WIDEST, of either sign */
 } table_problem;
 
 /* A factor in a pass. With few levels for the rows, weights and sums are in tables by code + 1 of its own, several copies of
