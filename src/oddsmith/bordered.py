@@ -80,13 +80,13 @@ class SparseBorder:
         return sums
 
     def __matmul__(self, r: Array) -> Array:
-        product = np.asarray(self._cells @ r)
+        product = np.asarray(self._cells @ (r := r.astype(self.dtype, copy=False)))
         product += self.numbers @ r[self.places]
         return product
 
     def transposed_product(self, e: Array) -> Array:
         """Return ``Bᵀ e``."""
-        product = np.asarray(self._transposed @ e)
+        product = np.asarray(self._transposed @ (e := e.astype(self.dtype, copy=False)))
         product[self.places] += self.numbers.T @ e
         return product
 

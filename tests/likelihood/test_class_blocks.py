@@ -18,11 +18,19 @@ from oddsmith.likelihood.class_blocks import level_preconditioner
 from oddsmith.likelihood.fit import fit_likelihood, make_objective
 from oddsmith.priors import GaussianPrior
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
+from oddsmith.solvers import policy
 from oddsmith.solvers.facts import Facts, Machine
 from oddsmith.solvers.plan import plan
-from oddsmith.solvers.preconditioner import InterceptPreconditioner
+from oddsmith.solvers.preconditioner import InterceptPreconditioner, KroneckerPreconditioner
 
 pytestmark = pytest.mark.skipif(len(native.available()) == 1, reason="No kernels are compiled.")
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for the sums of all pairs of any number of classes."""
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, exact_classes=9))
+    monkeypatch.setattr(class_blocks, "table_room", lambda _: 1e9)
 
 
 def table(K: int, levels: int, *, weighted: bool = False, offset: bool = False, n: int = 4000) -> MemorySource:
@@ -51,6 +59,7 @@ def problem_of(source: MemorySource, scale: float | None = 1.0, reference: int |
     "K, options", [(3, {}), (3, {"weighted": True}), (4, {"offset": True}), (5, {"weighted": True, "offset": True})]
 )
 @pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.usefixtures("exact")
 def test_solutions_equal_those_of_the_whole_hessian(
     K: int, options: Any, reference: int | None, rounded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +77,7 @@ def test_solutions_equal_those_of_the_whole_hessian(
     assert found.norm(b) == pytest.approx(np.sqrt(b @ x), rel=1e-6)
 
 
+@pytest.mark.usefixtures("exact")
 def test_fixed_coordinates_stay_apart() -> None:
     objective = make_objective(problem_of(table(3, 130)))[0]
     free = objective.free.copy()
@@ -79,6 +89,7 @@ def test_fixed_coordinates_stay_apart() -> None:
     np.testing.assert_allclose(found.solve(b), np.linalg.solve(H, b), rtol=1e-6, atol=1e-10)
 
 
+@pytest.mark.usefixtures("exact")
 def test_no_prior_is_definite_all_the_same() -> None:
     objective = make_objective(problem_of(table(3, 130), None))[0]
     found = level_preconditioner(objective, np.zeros(objective.size))
@@ -104,10 +115,10 @@ def test_rows_have_two_slices_if_there_is_room_for_their_sums(
     columns = class_blocks._columns(objective)
     assert columns is not None
     parts = class_blocks.class_hessians(
-        objective.memory_source.block(0, 4000), objective._at(np.zeros(objective.size)), columns
+        objective.memory_source.block(0, 4000), objective._at(np.zeros(objective.size)), columns, common=False
     )
     assert parts is not None
-    held = sum(part.A.nbytes + part.B.nbytes for part in parts if isinstance(part.B, np.ndarray))
+    held = sum(part.A.nbytes + part.B.nbytes for part in parts[1] if isinstance(part.B, np.ndarray))
     sums = class_blocks._bytes(objective, columns, None)
     assert sums == pytest.approx(held, rel=0.01)
     seen: list[int] = []
@@ -117,6 +128,48 @@ def test_rows_have_two_slices_if_there_is_room_for_their_sums(
     assert level_preconditioner(objective, np.zeros(objective.size)) is not None and seen == [slices]
 
 
+@pytest.mark.parametrize("reference", [None, 0])
+@pytest.mark.parametrize(
+    "K, options", [(3, {}), (4, {"weighted": True}), (5, {"offset": True}), (6, {"weighted": True, "offset": True})]
+)
+def test_classes_that_mix_alike_have_the_whole_hessian(K: int, options: Any, reference: int | None) -> None:
+    """At weights of zero without an offset they do, and if the classes are symmetric, they share one factor."""
+    objective = make_objective(problem_of(table(K, 130, **options), reference=reference))[0]
+    w, b = np.zeros(objective.size), np.random.default_rng(K).normal(size=objective.size)
+    found, H = level_preconditioner(objective, w), objective.evaluate(w, order=2).hessian
+    assert isinstance(found, KroneckerPreconditioner) and isinstance(H, np.ndarray)
+    x = np.linalg.solve(H, b)
+    distance = np.sqrt((found.solve(b) - x) @ H @ (found.solve(b) - x) / (x @ b))
+    assert distance < (1e-4 if "offset" not in options and reference is None else 0.4)
+    assert found.norm(b) == pytest.approx(np.sqrt(b @ found.solve(b)), rel=1e-12)
+
+
+def test_a_common_hessian_keeps_fixed_coordinates_apart() -> None:
+    """Where they are the same of all classes; else the diagonal serves."""
+    objective = make_objective(problem_of(table(4, 130), reference=None))[0]
+    free = objective.free.copy()
+    free[:, [0, 5, 40]] = False
+    part, w = objective.restricted(free), np.zeros(objective.size)
+    b = np.where(free, 1.0, 0.0).ravel()
+    found, H = level_preconditioner(part, w), part.evaluate(w, order=2).hessian
+    assert isinstance(found, KroneckerPreconditioner) and isinstance(H, np.ndarray)
+    np.testing.assert_allclose(found.solve(b), np.linalg.solve(H, b), rtol=1e-4, atol=1e-7)
+    free[0, 7] = False
+    assert level_preconditioner(objective.restricted(free), w) is None
+
+
+def test_classes_of_any_size_have_positive_definite_solutions() -> None:
+    """Without a prior, and with classes that are rare: eigenvalues far apart."""
+    source = table(5, 130)
+    source.t[:] = np.where(np.arange(4000) % 50 < source.t * 2, source.t, 0)
+    objective = make_objective(problem_of(source, None))[0]
+    found = level_preconditioner(objective, 0.1 * np.ones(objective.size))
+    assert isinstance(found, KroneckerPreconditioner) and len(set(map(id, found.factors))) > 1
+    for b in np.random.default_rng(0).normal(size=(20, objective.size)):
+        assert b @ found.solve(b) > 0.0
+
+
+@pytest.mark.usefixtures("exact")
 def test_a_fit_of_many_levels_takes_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     given = replace(problem_of(table(4, 1300, n=20_000)), tol=1e-13)
     found = fit_likelihood(given)

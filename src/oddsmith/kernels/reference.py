@@ -8,7 +8,7 @@ each centred as it is read: a column of mean 1e8 loses no digits, and the user's
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -87,6 +87,10 @@ class CurvatureParams:
         """The direction of a Hessian product, (V, v)."""
         assert self.V is not None and self.v is not None
         return self.V, self.v
+
+    def towards(self, V: Array, v: Array) -> CurvatureParams:
+        """Return the same with a direction."""
+        return replace(self, V=V, v=v)
 
 
 class _Tile(NamedTuple):

@@ -56,12 +56,14 @@ def _table_kernel(block: Block) -> TableKernel:
     return TableKernel(kernels, Layout.of(block), nothing)
 
 
-def class_hessians(block: Block, at: CurvatureParams, columns: tuple[int, int]) -> list[BorderedDiagonal] | None:
+def class_hessians(
+    block: Block, at: CurvatureParams, columns: tuple[int, int], *, common: bool
+) -> tuple[Array, list[BorderedDiagonal]] | None:
     """As `table_losses.class_hessians`; None if no kernel sums over such rows."""
     kernels = kernels_for(block, at)
     if kernels is None or not isinstance(block.Phi, SplitRows):
         return None
-    return table_losses.class_hessians(kernels, block, at, columns)
+    return table_losses.class_hessians(kernels, block, at, columns, common=common)
 
 
 def widest_in_table(

@@ -94,19 +94,25 @@ def curvature_intercepts(kernels: Kernels, block: Block, at: CurvatureParams) ->
 
 
 def class_hessians(
-    kernels: Kernels, block: Block, at: CurvatureParams, columns: tuple[int, int]
-) -> list[BorderedDiagonal]:
-    """Return the Hessian of each pair of classes, (0, 0), (1, 0), (1, 1) …, the factor of ``columns`` as a diagonal."""
-    layout, pairs = Layout.of(block), _pairs(len(at.b))
-    rooms, found = [HessianRoom.of(layout, columns, at.cells) for _ in pairs], list[BorderedDiagonal]()
+    kernels: Kernels, block: Block, at: CurvatureParams, columns: tuple[int, int], *, common: bool
+) -> tuple[Array, list[BorderedDiagonal]]:
+    """Return the Hessian of each pair of classes, (0, 0), (1, 0), (1, 1) …, the factor of ``columns`` as a diagonal.
+
+    Or one that is ``common`` to them, each row times the trace of its second derivatives. Before, the sum of those of
+    all rows (C × C).
+    """
+    layout, C = Layout.of(block), len(at.b)
+    pairs = [(-1, -1)] if common else _pairs(C)
+    rooms, total, found = [HessianRoom.of(layout, columns, at.cells) for _ in pairs], np.zeros((C, C)), []
     for some, losses in _class_losses(kernels, block, at):
+        total += losses.between()
         for room, (j, k) in zip(rooms, pairs, strict=True):
-            some.run(GIVEN, rows=losses.curvature(j, k), **room.fields())
+            some.run(GIVEN, rows=losses.trace() if common else losses.curvature(j, k), **room.fields())
     for room in rooms:
         H = room.result()
         assert isinstance(H, BorderedDiagonal)
         found.append(H)
-    return found
+    return total, found
 
 
 def _pairs(C: int) -> list[tuple[int, int]]:
@@ -153,6 +159,20 @@ class ClassLosses:
             h *= self.P[j + 1]
         assert h is not None
         return np.ascontiguousarray(h if self.s is None else h * self.s)
+
+    def trace(self) -> Array:
+        """Return the sum of the second derivatives in the activations of all K classes (n)."""
+        assert self.P is not None
+        h: Array = 1.0 - np.einsum("kn,kn->n", self.P, self.P)
+        return h if self.s is None else h * self.s
+
+    def between(self) -> Array:
+        """Return the sum of the second derivatives of all rows (C × C)."""
+        assert self.P is not None
+        P = self.P[1:]
+        weighted = P if self.s is None else P * self.s
+        total: Array = np.diag(weighted.sum(axis=1)) - weighted @ P.T
+        return total
 
 
 def _class_losses(kernels: Kernels, block: Block, at: CurvatureParams) -> Iterator[tuple[TableKernel, ClassLosses]]:

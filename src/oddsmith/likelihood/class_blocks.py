@@ -11,12 +11,13 @@ import numpy.typing as npt
 from oddsmith.bordered import BorderedDiagonal, ClassBorder, SparseBorder
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, in_slices, parallel_map
-from oddsmith.kernels.table import Cells
+from oddsmith.kernels.table import Cells, border_gram
 from oddsmith.kernels.table_folds import class_hessians, has_cells
 from oddsmith.likelihood.table_sums import cells_of, table_room
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.preconditioner import LevelPreconditioner
+from oddsmith.solvers.base import Preconditioner
+from oddsmith.solvers.preconditioner import KroneckerPreconditioner, LevelPreconditioner
 
 if TYPE_CHECKING:
     from oddsmith.likelihood.objective import FoldObjective
@@ -25,10 +26,11 @@ SLICES = 2  # Of the rows at most: each has sums of its own, as large as the Hes
 CHUNK = 1 << 14  # Numbers of a block that are combined at a time, to save memory.
 
 
-def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditioner | None:
-    """Return the Hessian at ``w`` as a preconditioner: one pass; None for rows that are no table, or are too many.
+def level_preconditioner(objective: FoldObjective, w: Array) -> Preconditioner | None:
+    """Return about the Hessian at ``w`` as a preconditioner: one pass; None if the rows are no table, or it is costly.
 
-    Cost: C² times the sums of two classes, and O(L C³ R²) for L levels and R other columns.
+    It is exact for few classes if there is room for the sums of all their pairs, O(L C³ R²) for L levels and R other
+    columns. Else classes mix in all rows as they do in their sum: the sums of two classes, and O(L R²).
     """
     columns = _columns(objective)
     if columns is None:
@@ -36,21 +38,37 @@ def level_preconditioner(objective: FoldObjective, w: Array) -> LevelPreconditio
     source, at = objective.memory_source, objective._at(w)
     if (cells := _cells(objective, columns)) is not None:
         at = replace(at, cells=cells)
-    source = in_slices(source, SLICES if SLICES * _bytes(objective, columns, cells) <= table_room(source) else 1)
+    sums, room = _bytes(objective, columns, cells), table_room(source)
+    C = objective.shape[0]
+    common = C >= policy.POLICY.exact_classes or sums > room or _columns(objective, C) is None
+    if common and not (objective.free == objective.free[0]).all():
+        return None
+    sums /= C * (C + 1) / 2 if common else 1
+    source = in_slices(source, SLICES if SLICES * sums <= room else 1)
     parts = parallel_map(
-        lambda rows: class_hessians(source.block(*rows), at, columns),
+        lambda rows: class_hessians(source.block(*rows), at, columns, common=common),
         source.slices(),
         objective.threads or available_cores(),
     )
-    sums: list[BorderedDiagonal] = []
+    total, found = np.zeros((C, C)), list[BorderedDiagonal]()
     for part in parts:
         if part is None:
             return None
-        for one, two in zip(sums, part, strict=bool(sums)):
+        total += part[0]
+        for one, two in zip(found, part[1], strict=bool(found)):
             one.add(two)
-        sums = sums or part
+        found = found or part[1]
     objective.count_pass()
-    return _in_solver_coordinates(objective, sums, columns)
+    return _mixed(objective, total, found.pop()) if common else _in_solver_coordinates(objective, found, columns)
+
+
+def _mixed(objective: FoldObjective, total: Array, common: BorderedDiagonal) -> KroneckerPreconditioner:
+    """Return the Hessian in which all rows mix the classes as their sum does; the classes share the mean of priors."""
+    M = objective.T.T @ total @ objective.T / (common.A[0, 0] * objective.sampling_fraction)
+    G, q = common.rescaled(np.append(1.0, objective.scale)), np.zeros(objective.shape[1])
+    if objective.penalty is not None:
+        q += objective.penalty.diagonal(len(M)).mean(axis=0)
+    return KroneckerPreconditioner(M, G.fix(~objective.free[0], 1.0), q, border_gram())
 
 
 def _bytes(objective: FoldObjective, columns: tuple[int, int], cells: Cells | None) -> float:
@@ -69,16 +87,16 @@ def _cells(objective: FoldObjective, columns: tuple[int, int]) -> Cells | None:
     return cells_of(apart) if has_cells(block, apart._at(np.zeros(objective.size))) else None
 
 
-def _columns(objective: FoldObjective) -> tuple[int, int] | None:
-    """Return the columns of the largest factor, if its elimination is worthwhile and affordable."""
+def _columns(objective: FoldObjective, together: int = 1) -> tuple[int, int] | None:
+    """Return the columns of the largest factor, if eliminating it (some classes ``together``) pays."""
     source, settings, (C, P) = objective.source, policy.POLICY, objective.shape
     if C < 2 or not isinstance(source, MemorySource) or source.form is None or objective.whitening is not None:
         return None
     if (objective.penalty is not None and objective.penalty.Q.ndim == 2) or len(objective.T) != C:
         return None
     first, last = max(source.form.factors, key=lambda columns: columns[1] - columns[0], default=(0, 0))
-    levels, rest = last - first, P - (last - first)
-    elements, products = float(levels) * C * C * rest, float(levels) * C * (C * rest) ** 2 + (C * rest) ** 3.0
+    levels, rest = last - first, together * (P - (last - first))
+    elements, products = float(levels) * together * rest, float(levels) * together * rest**2 + C / together * rest**3.0
     affordable = elements <= settings.eliminated_elements and products <= settings.class_products
     return (first, last) if levels >= settings.eliminated_levels and affordable else None
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from oddsmith.bordered import ClassBorder
+from oddsmith.bordered import BorderedDiagonal, BorderedFactor, ClassBorder, SparseBorder
 from oddsmith.numerics import EPS, Array, factor_spd, mirror
 
 HELD = 1e-10  # Share of the diagonal that is added, so that directions without curvature stay definite.
+CROSSED = 1e-8  # The same where a matrix is not exact anyway.
 CHUNK = 1 << 14  # Numbers of a Hessian that are worked on at a time, to save memory.
+ALIKE = 4.0  # Ratio of eigenvalues up to which one factor serves the directions of several classes.
 LEAST = 1e-6  # Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors.
 
 
@@ -129,6 +132,49 @@ class LevelPreconditioner:
         half = np.einsum("lji,lj->li", self.root, b)
         x: Array = np.einsum("lij,lj->li", self.root, half)
         return x
+
+    def norm(self, b: Array) -> float:
+        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
+
+
+class KroneckerPreconditioner:
+    """Rows in which classes mix alike: ``A = M ⊗ G + 1 ⊗ diag(q)``, M (C × C) between classes, G over the rows.
+
+    In the direction of an eigenvector of M, with the eigenvalue λ, it is ``λ G + diag(q)``. Directions with eigenvalues
+    that are ``ALIKE`` share a factor of ``G + diag(q) / λ``, and all of them the block between, rounded to float32.
+    ``gram`` is that of `BorderedDiagonal.factor`. A small multiple of the diagonal holds singular directions.
+
+    >>> G = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[2.0]]), d=np.array([5.0]), start=1)
+    >>> M, q = np.array([[2.0, 1.0], [1.0, 2.0]]), np.zeros(2)
+    >>> KroneckerPreconditioner(M, G, q).solve(np.array([8.0, 4.0, 4.0, 2.0])).round(6).tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        M: Array,
+        G: BorderedDiagonal,
+        q: Array,
+        gram: Callable[[SparseBorder, Array], Array] | None = None,
+    ) -> None:
+        values, self.vectors = np.linalg.eigh(M)
+        self.values = np.maximum(values, EPS * values[-1])
+        held, self.factors = CROSSED * G.diagonal() + EPS, list[BorderedFactor]()
+        B = G.B.astype(np.float32) if isinstance(G.B, SparseBorder) else G.B
+        while (done := len(self.factors)) < len(self.values):
+            alike = self.values[done:][self.values[done:] <= ALIKE * self.values[done]]
+            middle = float(np.exp(np.log(alike).mean()))
+            factor = G.plus_diagonal(held + q / middle).factor(gram=gram)
+            H = replace(factor.H, A=np.zeros((0, 0)), B=B)  # solutions need no more
+            factor = replace(factor, H=H, schur=replace(factor.schur, scaled=None))
+            self.factors += [factor] * len(alike)
+
+    def solve(self, b: Array) -> Array:
+        x: Array = self.vectors.T @ b.reshape(len(self.values), -1)
+        for row, value, factor in zip(x, self.values.tolist(), self.factors, strict=True):
+            np.divide(factor.solve(row), value, out=row)
+        solution: Array = self.vectors @ x
+        return solution.ravel()
 
     def norm(self, b: Array) -> float:
         return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
