@@ -54,7 +54,7 @@ from oddsmith.solvers.lbfgs import Pairs, add_pair, lbfgs
 from oddsmith.solvers.line_search import backtrack, line_search
 from oddsmith.solvers.plan import plan, plan_sparse
 from oddsmith.solvers.policy import POLICY, Policy
-from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
+from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner, LevelPreconditioner
 from oddsmith.solvers.subsampled import start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
@@ -127,13 +127,26 @@ def eliminates(levels: int, M: int, prior: Any) -> bool:
 
 
 def eliminates_classes(levels: float) -> bool:
-    """Whether the levels of a factor are eliminated for three classes, beside a thousand other columns."""
+    """Whether the levels of a factor are eliminated for three classes, beside two thousand other columns."""
     n = int(levels)
     form = SimpleNamespace(factors=[(0, n)])
     source = object.__new__(FormSource)
     object.__setattr__(source, "shown", form)
-    stub: Any = SimpleNamespace(source=source, shape=(2, n + 1000), whitening=None, penalty=None, T=np.eye(2))
+    stub: Any = SimpleNamespace(source=source, shape=(2, n + 2000), whitening=None, penalty=None, T=np.eye(2))
     return class_blocks._columns(stub) is not None
+
+
+def is_exact(classes: float) -> bool:
+    """Whether a preconditioner for a table with that many classes is the Hessian, given room for it."""
+    n, rng = 2000, np.random.default_rng(0)
+    codes = rng.integers(0, 200, n).astype(np.int16)
+    t = rng.integers(0, int(classes), n).astype(np.int32)
+    source = MemorySource(
+        SplitRows((CodeRows(codes, 200, dropped=0), ColumnRows((rng.normal(size=n),), n))), t, int(classes)
+    )
+    found = make_objective(problem(source, GaussianPrior(1.0), np.bincount(t).astype(np.float64), reference=0))[0]
+    with patch.object(class_blocks, "table_room", return_value=np.inf):
+        return isinstance(class_blocks.level_preconditioner(found, np.zeros(found.size)), LevelPreconditioner)
 
 
 class FormSource(MemorySource):
@@ -315,7 +328,7 @@ def leads_on(rise: float) -> bool:
     objective: Any = SimpleNamespace(evaluate=lambda w: at(1.0 + rise, np.zeros(3)))
     recorder: Any = SimpleNamespace(add=lambda *given: None)
     e = at(1.0, np.ones(3))
-    return TruncatedNewton(strict=False)._lead_on(objective, e, np.ones(3), UNIT, recorder, 1e-8) is not e  # type: ignore[arg-type]
+    return TruncatedNewton(strict=False)._lead_on(objective, [(e, np.ones(3))], UNIT, recorder, 1e-8) is not e  # type: ignore[arg-type]
 
 
 def change_looked_up(bound: float) -> bool:
@@ -477,7 +490,8 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "batch_gradient": (gradient_is_alike, {7.9: True, 8.1: False}),
     "batch_curvature": (curvature_is_alike, {0.24: False, 0.26: True, 3.9: True, 4.1: False}),
     "table_margin": (gap_distance, {0: [close_to(0.1), close_to(0.2)]}),
-    "class_products": (eliminates_classes, {1499: True, 1501: False}),
+    "class_products": (eliminates_classes, {999: True, 1001: False}),
+    "exact_classes": (is_exact, {3: True, 4: False}),
     "table_near": (order_after_step, {0.098: 1, 0.102: 2, -0.0048: 1, -0.0052: 2}),
     "table_steps": (gradients_of_table, {0: 3}),
     "table_room": (slices_by_room, {0.024: 4, 0.026: 2}),

@@ -33,7 +33,7 @@ from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.truncated_newton import conjugate_gradients
 from oddsmith.statistic import Statistic
-from oddsmith.statistics import Curvature, CurvatureParams, CurvatureProduct
+from oddsmith.statistics import Curvature, CurvatureParams, CurvatureProduct, OwnProduct
 
 if TYPE_CHECKING:
     from oddsmith.kernels.lbfgs import LbfgsPoints
@@ -307,8 +307,8 @@ class FoldObjective:
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
         self._fill_row_curvature(w)
-        V, v0 = self.raw(v)
-        product = self.fold(CurvatureProduct, replace(self._at(w), V=V, v=v0)).product
+        statistic = OwnProduct if isinstance(self.source, MemorySource) else CurvatureProduct
+        product = self.fold(statistic, self._at(w).towards(*self.raw(v))).product
         result = np.divide(g := solver_gradient(product, self.T, self._unit, self.whitening), self.sampling_fraction, g)
         if self.penalty is not None:
             result += self.penalty.apply(v.reshape(self.shape))

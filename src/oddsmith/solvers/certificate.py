@@ -13,12 +13,12 @@ Along directions that only a prior curves, the prior's own convexity bounds the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Certificate
@@ -112,23 +112,13 @@ def certificate_of_gap(
     )
 
 
-def pair_index(C: int) -> npt.NDArray[np.intp]:
-    """Return the place of each pair of classes among (0, 0), (1, 0), (1, 1), (2, 0), and so on (C × C).
-
-    >>> pair_index(2).tolist()
-    [[0, 1], [1, 2]]
-    """
-    j, k = np.indices((C, C))
-    high, low = np.maximum(j, k), np.minimum(j, k)
-    return np.asarray(high * (high + 1) // 2 + low)
-
-
 @dataclass(frozen=True, kw_only=True)
 class InverseBound:
     """An upper bound of ``rᵀ H⁻¹ r``: intercepts are eliminated, and the prior bounds the Schur complement from below.
 
-    ``B`` (C × C) and ``cross`` are the Hessian's rows of the intercepts (C × C × M, or M × C (C + 1) / 2: those of the
-    pairs of classes in `pair_index`), ``prior`` (C × M, or one row) the diagonal lower bound of the rest, ``rho`` the
+    ``B`` (C × C) and ``cross`` (C × C × M) are the Hessian's rows of the intercepts. Or, to save memory, ``cross`` is
+    ``Σ_k X_k diag(1 / prior_k) X_kᵀ`` of their parts X_k (C × M): the share of the intercepts is then added to that of
+    the rest, whatever they cancel. ``prior`` (C × M, or one row) is the diagonal lower bound of the rest, ``rho`` the
     self-concordance constant in the norm of the bound, ``noise`` what the rounding of a gradient adds to a decrement.
 
     >>> columns = np.array([[[4.0, 2.0]]])
@@ -145,17 +135,19 @@ class InverseBound:
     noise: float
 
     @classmethod
-    def eliminating(cls, columns: Array, prior: Array, self_concordance: float, rounding: float) -> InverseBound:
+    def eliminating(
+        cls, columns: Array | Iterable[Array], prior: Array, self_concordance: float, rounding: float
+    ) -> InverseBound:
         """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero without intercepts).
 
-        Those of all pairs of classes (P × C (C + 1) / 2) will do.
+        Columns that come one after another (C × P) are not kept.
         """
-        if columns.ndim == 3:
-            (C, _, P), B, cross = columns.shape, columns[:, :, 0], columns[:, :, 1:]
-        else:
-            P, C = len(columns), int(np.sqrt(2 * columns.shape[1]))
-            B, cross = columns[0, pair_index(C)], columns[1:]
         smallest_prior = float(prior.min())
+        if isinstance(columns, np.ndarray):
+            B, cross = columns[:, :, 0], columns[:, :, 1:]
+        else:
+            B, cross, square = _sums_of_columns(columns, prior)
+        C, P = len(B), 1 + prior.shape[-1]
         noise = rounding * float(np.sqrt(C * P / smallest_prior))
         if not B.any():
             rho = self_concordance / float(np.sqrt(smallest_prior))
@@ -164,26 +156,25 @@ class InverseBound:
             smallest, shift = float(B[0, 0]), sqrt(float(cross[0, 0] @ cross[0, 0])) / abs(float(B[0, 0]))
         else:
             smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
-            of = (cross[:, k] if cross.ndim == 3 else cross[:, pair_index(C)[k]].T for k in range(C))
-            shift = sqrt(sum(float(np.linalg.norm(np.linalg.solve(B, rows))) ** 2 for rows in of))
-        square = 2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior if smallest > 0 else np.inf
-        return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(square)), noise=noise)
+            if cross.ndim == 3:
+                shift = sqrt(sum(float(np.linalg.norm(np.linalg.solve(B, cross[:, k]))) ** 2 for k in range(C)))
+            else:
+                shift = sqrt(max(0.0, float(np.trace(np.linalg.solve(B, np.linalg.solve(B, square).T)))))
+        bound = 2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior if smallest > 0 else np.inf
+        return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(bound)), noise=noise)
 
     def square(self, r: Array) -> float:
         """Return the bound of ``rᵀ H⁻¹ r``."""
         R = r.reshape(len(self.B), -1)
         y = R[:, 0] / self.B[0] if len(R) == 1 else np.linalg.solve(self.B, R[:, 0])
-        if self.cross.ndim == 3:
-            rest = R[:, 1:] - np.einsum("j,jkm->km", y, self.cross)
-        else:
-            C = len(y)
-            shares = np.zeros((self.cross.shape[1], C))  # of each pair in the classes
-            np.put_along_axis(shares, pair_index(C), np.broadcast_to(y[:, None], (C, C)), axis=0)
-            rest = (self.cross @ shares).T
-            np.subtract(R[:, 1:], rest, out=rest)
+        apart = self.cross.ndim == 2
+        rest = R[:, 1:] if apart else R[:, 1:] - np.einsum("j,jkm->km", y, self.cross)
         weighted = rest / self.prior.reshape(-1, rest.shape[1])
         weighted *= rest
-        return max(float(R[:, 0] @ y), 0.0) + float(weighted.sum())
+        total = float(weighted.sum())
+        if apart:
+            total = (sqrt(total) + sqrt(max(float(y @ self.cross @ y), 0.0))) ** 2
+        return max(float(R[:, 0] @ y), 0.0) + total
 
     def norm(self, g: Array) -> float:
         """Return a bound of the decrement: the root of `square`, and what the rounding of a gradient adds."""
@@ -212,3 +203,15 @@ class InverseBound:
         r = -np.log1p(-u) / rho  # 1
         rest = np.abs(G[:, 1:]) + rounding + r / (1.0 - u) * np.sqrt(H)  # 2
         return gap_bound(decrement, rho) + 0.5 * float((rest**2 / self.prior.reshape(-1, rest.shape[1])).sum())  # 3
+
+
+def _sums_of_columns(columns: Iterable[Array], prior: Array) -> tuple[Array, Array, Array]:
+    """Return the first of each column, and the sums of the products of all others, over the prior and as they are."""
+    first: list[Array] = []
+    over_prior = square = np.zeros(1)
+    for k, column in enumerate(columns):
+        rest = column[:, 1:]
+        first.append(column[:, 0].copy())
+        square = square + rest @ rest.T
+        over_prior = over_prior + (rest / (prior if prior.ndim == 1 else prior[k % len(prior)])) @ rest.T
+    return np.array(first), over_prior, square

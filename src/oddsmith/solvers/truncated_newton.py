@@ -76,15 +76,19 @@ class TruncatedNewton:
             first = norm if np.isnan(first) else first
             p, certificate = self._solve(objective, e, preconditioner, norm / first, tol if near else None)  # 2
             if certificate is not None:
-                first, e = e.value, self._lead_on(objective, e, p, preconditioner, recorder, tol)
+                first, start = e.value, [(e, p)]
+                del e, p  # vectors make room as soon as they are used
+                e = self._lead_on(objective, start, preconditioner, recorder, tol)
                 gap, norm = certificate.gap + max(0.0, e.value - first), e.gradient_norm
                 certificate = replace(certificate, gap=gap, gradient_norm=norm, passes=objective.passes)
                 return recorder.result(e, certificate)
             decrements.append(float(np.sqrt(max(float(p @ e.gradient), 0.0))))
             moved, diverging = self._move(objective, e, p, decrements, tol)
+            del p
             if moved is None:
                 break
             e, step = moved
+            del moved
         return certified(objective, e, recorder, tol, diverging=diverging)
 
     def _move(
@@ -100,16 +104,17 @@ class TruncatedNewton:
     def _lead_on(
         self,
         objective: Objective,
-        e: ObjectiveValue,
-        p: Array,
+        start: list[tuple[ObjectiveValue, Array]],
         preconditioner: Preconditioner,
         recorder: Recorder,
         tol: float,
     ) -> ObjectiveValue:
-        """Return a point whose weights have ten digits, by steps from one that is certified, p the first of them.
+        """Return a point whose weights have ten digits, by steps from one that is certified, with the first of them.
 
-        The objective is lower there, but for rounding, so the gap of the certificate bounds that of this point, too.
+        The list is emptied, to make room. The objective is lower there, but for rounding, so the gap of the certificate
+        bounds that of this point, too.
         """
+        e, p = start.pop()
         settings, norm = policy.POLICY, preconditioner.norm(e.gradient)
         highest = e.value + settings.value_rounding * abs(e.value)
         enough = float(np.sqrt(2.0 * settings.last_margin * e.allowed_gap(tol)))
@@ -119,6 +124,7 @@ class TruncatedNewton:
             if not (f.value <= highest and norm < 0.5 * before):
                 break
             e = f
+            del f, p
             recorder.add(e, 1.0)
             if (left := decrement * norm / before) <= enough:
                 break

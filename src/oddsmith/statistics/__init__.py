@@ -17,6 +17,7 @@ from oddsmith.statistics.curvature import CurvatureProduct as CurvatureProduct
 from oddsmith.statistics.curvature import Gradients as Gradients
 from oddsmith.statistics.curvature import Losses as Losses
 from oddsmith.statistics.curvature import LossesParams as LossesParams
+from oddsmith.statistics.curvature import OwnProduct as OwnProduct
 from oddsmith.statistics.moments import Moments as Moments
 from oddsmith.statistics.moments import MomentsParams as MomentsParams
 
