@@ -121,7 +121,7 @@ def test_nothing_that_belongs_to_a_fit_takes_much(what: str) -> None:
         size, frame = 19, frame.astype(dict.fromkeys(("x0", "x1", "x2", "x3"), np.float32))
     elif what == "products":
         design = Design("x0 + x1 + x2 + x3 + f0 * f1 + f0 * x0")
-    classes, most = (3, 0.45) if what == "three classes" else (2, MOST)
+    classes, most = (3, 0.36) if what == "three classes" else (2, MOST)
     assert share(frame, labels(frame, classes), size, design, **given) <= most
 
 
@@ -131,8 +131,9 @@ def test_nothing_that_belongs_to_a_fit_takes_much(what: str) -> None:
         (1.0, 2, None, 0.5),
         (None, 2, None, 0.55),
         (GaussianPrior("evidence"), 2, None, 0.65),
-        (1.0, 3, None, 1.09),
-        (1.0, 6, None, 4.15),
+        (1.0, 3, None, 0.65),
+        (1.0, 6, None, 0.68),
+        (1.0, 12, None, 0.75),
         (1.0, 2, "x0 + x1 + x2 + x3 + f1 + f2 + f3 + f2:x0", 1.05),
     ],
     ids=str,
@@ -140,7 +141,8 @@ def test_nothing_that_belongs_to_a_fit_takes_much(what: str) -> None:
 def test_many_levels_take_a_bounded_share(prior: Any, classes: int, formula: str | None, most: float) -> None:
     """Their sums do not grow with the rows.
 
-    Copies of them took 0.64, 0.62, 5.7 (rows by all columns), 1.4, 4.3 and 1.16.
+    Copies of them took 0.64, 0.62, 5.7 (rows by all columns), and 1.16 with products. Of several classes, those of all
+    pairs took 1.0 (three) and 4.1 (six).
     """
     frame, rng = table(), np.random.default_rng(3)
     codes = rng.integers(0, 4_000, N).astype(np.int16)

@@ -57,7 +57,8 @@ def passes_noted() -> Iterator[list[str]]:
     def noted(self: Any, statistic: Any, params: Any) -> Any:
         order = getattr(params, "order", 0)
         sums = ("", "gradient", "Hessian")[order]
-        kind = {"Curvature": sums, "OwnSums": sums}.get(statistic.__name__, statistic.__name__)
+        kinds = {"Curvature": sums, "OwnSums": sums, "OwnProduct": "CurvatureProduct"}
+        kind = kinds.get(statistic.__name__, statistic.__name__)
         found.append(f"{kind} of {self.n_rows:,}")
         return fold(self, statistic, params)
 

@@ -134,7 +134,9 @@ def work_noted() -> Iterator[Counter[str]]:
     watch(
         FoldObjective,
         "fold",
-        lambda self, result, statistic, params: found.update({f"passes for {statistic.__name__}": 1}),
+        lambda self, result, statistic, params: found.update(
+            {f"passes for {statistic.__name__.replace('Own', 'Curvature')}": 1}
+        ),
     )
     watch(
         ProximalNewton,
