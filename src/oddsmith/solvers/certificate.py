@@ -24,6 +24,7 @@ from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import CurvatureBound, DecrementBound, Factor, Objective, ObjectiveValue
 
+CHUNK = 1 << 10  # Columns of a Hessian that are summed at a time, to save memory.
 NEGLIGIBLE = 1e-6
 """Share of the allowed gap below which a gap need not be known any better."""
 
@@ -210,8 +211,11 @@ def _sums_of_columns(columns: Iterable[Array], prior: Array) -> tuple[Array, Arr
     first: list[Array] = []
     over_prior = square = np.zeros(1)
     for k, column in enumerate(columns):
-        rest = column[:, 1:]
         first.append(column[:, 0].copy())
-        square = square + rest @ rest.T
-        over_prior = over_prior + (rest / (prior if prior.ndim == 1 else prior[k % len(prior)])) @ rest.T
+        q = prior if prior.ndim == 1 else prior[k % len(prior)]
+        for start in range(0, len(q), CHUNK):
+            rest = column[:, 1 + start : 1 + start + CHUNK]
+            square = square + rest @ rest.T
+            over_prior = over_prior + (rest / q[start : start + CHUNK]) @ rest.T
+        del column, rest  # which makes room
     return np.array(first), over_prior, square

@@ -22,7 +22,7 @@ from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.rows import Rows
 
 TILE_ELEMENTS = 1 << 17
-VARIANCE_ELEMENTS = 1 << 14  # Numbers of rows whose variances are computed at a time, to save memory.
+VARIANCE_ELEMENTS = 1 << 13  # Numbers of rows whose variances are computed at a time, to save memory.
 
 
 @dataclass(frozen=True, kw_only=True)
