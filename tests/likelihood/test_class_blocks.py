@@ -13,7 +13,7 @@ from oddsmith.bordered import ClassBorder
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import in_slices
 from oddsmith.kernels import native
-from oddsmith.likelihood import class_blocks
+from oddsmith.likelihood import class_blocks, curvature_bounds
 from oddsmith.likelihood.class_blocks import level_preconditioner
 from oddsmith.likelihood.fit import fit_likelihood, make_objective
 from oddsmith.priors import GaussianPrior
@@ -191,3 +191,17 @@ def test_the_plan_expects_losses_of_several_classes_over_a_table_to_be_slow() ->
     facts = Facts(n_rows=100_000, n_columns=4000, n_classes=3, storage="table", elements=800_000.0)
     two = replace(facts, n_columns=8000, n_classes=2)
     assert plan(facts, Machine()).seconds > 3.0 * plan(two, Machine()).seconds
+
+
+@pytest.mark.parametrize("reference", [None, 0])
+def test_columns_of_intercepts_are_the_same_by_products_and_by_pairs(
+    reference: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = make_objective(problem_of(table(4, 130, weighted=True), reference=reference))[0]
+    e = objective.evaluate(0.1 * np.random.default_rng(0).normal(size=objective.size))
+    pairs = objective.inverse_bound(e)
+    monkeypatch.setattr(curvature_bounds, "PRODUCTS", 0)
+    products = objective.inverse_bound(e)
+    assert pairs is not None and products is not None
+    for one, two in ((pairs.B, products.B), (pairs.cross, products.cross), (pairs.rho, products.rho)):
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
