@@ -123,7 +123,7 @@ class TableNewton:
         return e, None
 
     def _direction(self, e: ObjectiveValue, guess: ObjectiveValue, pairs: Pairs) -> Array:
-        """Return the direction from an earlier Hessian; few steps need no scale of it, whose price is that of solving."""
+        """Return the direction from an earlier Hessian; few steps need no scale of it, which costs as much again."""
         factor = guess.factor()
         return two_loop(e.gradient, pairs, factor.solve, factor.norm if self.strict else None)
 
