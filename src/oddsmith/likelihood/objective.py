@@ -28,7 +28,7 @@ from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner, TableSample
+from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner, Subsample, TableSample
 from oddsmith.solvers.certificate import InverseBound
 from oddsmith.solvers.lbfgs import Distance
 from oddsmith.solvers.truncated_newton import conjugate_gradients
@@ -369,11 +369,11 @@ class FoldObjective:
 
         return table_sample(self, rows, seed)
 
-    def sample_step(self, sample: TableSample, H: Array, e: ObjectiveValue) -> Array:
+    def sample_step(self, H: Array, e: ObjectiveValue, whole: Subsample | None) -> Array:
         """Return about the step of Newton's method, from the Hessian H of a sample without the columns eliminated."""
         from oddsmith.likelihood.table_sums import sample_step
 
-        return sample_step(self, sample, H, e)
+        return sample_step(self, H, e, whole)
 
     def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""

@@ -25,7 +25,7 @@ from oddsmith.priors import Quadratic
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SplitRows
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import ObjectiveValue, TableSample
+from oddsmith.solvers.base import ObjectiveValue, Subsample, TableSample
 from oddsmith.statistics import Curvature, CurvatureParams
 
 if TYPE_CHECKING:
@@ -268,12 +268,12 @@ def _rounded(part: Rows, rows: Indices) -> Rows:
     return ColumnRows(numbers, len(rows), part.fills)
 
 
-def sample_step(objective: FoldObjective, sample: TableSample, H: Array, e: ObjectiveValue) -> Array:
+def sample_step(objective: FoldObjective, H: Array, e: ObjectiveValue, whole: Subsample | None) -> Array:
     """Return about the step of Newton's method from ``e``, the optimum of a sample without the factor eliminated.
 
-    Its levels move as if all else stayed; then all else, of Hessian H in the sample, makes up for what they do to the
-    sample. They have their rows of all times the mean curvature on the diagonal: a sample has few of some, and its
-    prior is scaled up.
+    The levels of that factor move as if all else stayed; then all else, of Hessian H in the sample, makes up for what
+    they do to the ``whole`` sample. Levels have their rows of all times the mean curvature on the diagonal: a sample
+    has few of some, and its prior is scaled up.
     """
     source, (first, last) = objective.memory_source, objective.eliminated or (0, 0)
     levels, prior = slice(1 + first, 1 + last), np.zeros(objective.size)
@@ -292,12 +292,13 @@ def sample_step(objective: FoldObjective, sample: TableSample, H: Array, e: Obje
         e.gradient,
         float(objective.class_weight[1] / objective.class_weight.sum()),
     )
-    if last > first:
+    if whole is not None:
         step[levels] = _level_steps(g[levels], curvature[levels], prior[levels], None if objective.link else rate)
-        g = g + (sample.whole.evaluate(e.w - step).gradient - sample.whole.evaluate(e.w).gradient)
+        g = g + (whole.evaluate(e.w - step).gradient - whole.evaluate(e.w).gradient)
     kept = np.delete(curvature + prior, levels)
     ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
-    step[sample.kept] = factor_spd(H * np.outer(ratio, ratio), tol=0.0).solve(g[sample.kept])
+    rest = factor_spd(H * np.outer(ratio, ratio), tol=0.0).solve(np.delete(g, levels))
+    step[: levels.start], step[levels.stop :] = np.split(rest, [levels.start])
     return step
 
 

@@ -277,8 +277,11 @@ class TableSampled(Subsample, Protocol):
     def table_sample(self, rows: int, seed: int) -> TableSample:
         """Return about ``rows`` rows."""
 
-    def sample_step(self, sample: TableSample, H: Array, e: ObjectiveValue) -> Array:
-        """Return about the step of Newton's method, with the Hessian H of the sample without the columns eliminated."""
+    def sample_step(self, H: Array, e: ObjectiveValue, whole: Subsample | None) -> Array:
+        """Return about the step of Newton's method, from the Hessian H of a sample without the columns eliminated.
+
+        ``whole`` is that sample; None if no columns are.
+        """
 
 
 class LowPrecision(Subsampled, Protocol):

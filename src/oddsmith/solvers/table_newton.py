@@ -56,19 +56,22 @@ class TableNewton:
             return objective.evaluate(w, order=2), None
         settings, x = policy.POLICY, w.copy()
         sample = objective.table_sample(self.sample_rows, self.seed)
-        stop = math.sqrt(
-            sample.rest.size / sample.rest.sampling_fraction
-        )  # its sampling error, which the next step mends
-        newton = Newton(watch_divergence=False, stop=stop)
-        found = newton.end(sample.rest, w[sample.kept], tol=1e-8, max_iter=settings.sample_iterations)
+        kept, rest = sample.kept, sample.rest
+        error = math.sqrt(rest.size / rest.sampling_fraction)  # which the next step mends
+        newton = Newton(watch_divergence=False, stop=error)
+        found = newton.end(rest, w[kept], tol=1e-8, max_iter=settings.sample_iterations)
         if not math.isfinite(found.value):
             return objective.evaluate(w, order=2), None
-        recorder.add_subsample(found, f"Newton on {sample.rest.n_rows:,} rows")
-        value, x[sample.kept], H = found.value, found.w, found.dense_hessian
+        recorder.add_subsample(found, f"Newton on {rest.n_rows:,} rows")
+        value, x[kept], H = found.value, found.w, found.dense_hessian
+        whole = None if kept.all() else sample.whole
+        del sample, rest, found  # rows that are not needed make room
         e = objective.evaluate(x)
-        if not e.value <= settings.misleading * value and not e.value <= sample.rest.evaluate(w[sample.kept]).value:
-            return objective.evaluate(w, order=2), None
-        return e, objective.sample_step(sample, H, e)
+        if not e.value <= settings.misleading * value:
+            sample = objective.table_sample(self.sample_rows, self.seed)
+            if not e.value <= sample.rest.evaluate(w[kept]).value:
+                return objective.evaluate(w, order=2), None
+        return e, objective.sample_step(H, e, whole)
 
     def _descend(
         self,
