@@ -126,7 +126,7 @@ class WholeTable:
         except OddsmithError:
             return None
         rows = block.Phi if isinstance(block.Phi, SplitRows) else block.X
-        return MemorySource(rows, block.t, len(encode.classes), block.s, offset=block.offset)
+        return MemorySource(rows, block.t, len(encode.classes), block.s, offset=block.offset, was_read=True)
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:
@@ -147,4 +147,4 @@ def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:
     offset = np.concatenate([block.offset for block in blocks if block.offset is not None]) if shifted else None
     rows = [block.Phi for block in blocks if isinstance(block.Phi, SplitRows)]
     del found, blocks
-    return MemorySource(join_rows(rows), t, K, s, offset=offset)
+    return MemorySource(join_rows(rows), t, K, s, offset=offset, was_read=True)

@@ -50,7 +50,8 @@ class MemorySource:
     """Arrays that are already checked: rows, class codes, weights, offsets.
 
     ``transform`` (such as a basis) maps a slice of ``X`` to the rows ``Phi`` of a block. ``given`` is a sparse matrix
-    by rows, and the same by columns, as the caller had it.
+    by rows, and the same by columns, as the caller had it. ``was_read`` says that the rows come from files, whose
+    reading took more memory than their sums will.
 
     >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
     >>> source.n_rows, source.shape
@@ -66,6 +67,7 @@ class MemorySource:
     M: int | None = None
     slice_rows: int | None = None
     given: tuple[Any, Any] | None = None
+    was_read: bool = False
     _blocks: dict[tuple[int, int], Block] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -66,9 +66,9 @@ def for_gradients(source: MemorySource, sums: float) -> MemorySource:
 
 
 def table_room(source: MemorySource) -> float:
-    """Return the bytes that sums over a table may take."""
+    """Return the bytes that sums over a table may take, twice as many where reading it took more."""
     assert source.form is not None
-    return policy.POLICY.table_room * source.n_rows * source.form.row_bytes
+    return policy.POLICY.table_room * (2 if source.was_read else 1) * source.n_rows * source.form.row_bytes
 
 
 class OwnSums(Curvature):
@@ -100,7 +100,7 @@ def _is_by_levels(objective: FoldObjective) -> bool:
     """Whether sums of slices would take much memory, and rows are summed level by level instead."""
     source = objective.memory_source
     assert source.form is not None
-    return not source.form.products and 2 * hessian_bytes(objective) > table_room(source)
+    return not source.form.products and policy.POLICY.small_slices * hessian_bytes(objective) > table_room(source)
 
 
 @dataclass(frozen=True)
