@@ -242,7 +242,8 @@ class TwoClassDescent(ColumnDescent):
         if gram.h is None:
             gram.move_to(self._residuals(at)[1])
         value = at.loss + self._penalty_at(at, penalty)
-        settled = 0 < at.steps < LATE and at.gap <= SETTLED * max(1.0, abs(value))
+        joined = len(self.chosen) > len(at.columns)  # columns that were missing beside an optimum
+        settled = 0 < at.steps < LATE and (joined or at.gap <= SETTLED * max(1.0, abs(value)))
         for _ in range(2):
             store, dense, splits = gram.store, None, None
             if isinstance(store, DenseProductColumns):
