@@ -220,7 +220,11 @@ class TwoClassDescent(ColumnDescent):
             self.known = self.known or KnownProducts.of(self.all_columns, len(self.s))
             self.known.team = self.team
             at.sizes = self.known.sizes(at.theta, penalty, self.chosen, at.products)
-            at.gap = self.gap(at, None, at.sizes, penalty, self.ridge) + ROUNDING * abs(at.value)
+            missing = at.sizes > penalty
+            missing[self.chosen] = False
+            if missing.any():  # or the gap over the working set is that over all columns
+                at.gap = self.gap(at, None, at.sizes, penalty, self.ridge)
+            at.gap += ROUNDING * abs(at.value)
             return
         few = not isinstance(self.X, np.ndarray) or self.X.size > MOST_COPIED or self.gram is None
         if few or self.looks < LOOKS or self.ridge.any():
@@ -242,7 +246,8 @@ class TwoClassDescent(ColumnDescent):
         if gram.h is None:
             gram.move_to(self._residuals(at)[1])
         value = at.loss + self._penalty_at(at, penalty)
-        joined = len(self.chosen) > len(at.columns)  # columns that were missing beside an optimum
+        # Sparse columns that were missing join an optimum over the others, and hardly change which of these are zero.
+        joined = not self.threaded and len(self.chosen) > len(at.columns)
         settled = 0 < at.steps < LATE and (joined or at.gap <= SETTLED * max(1.0, abs(value)))
         for _ in range(2):
             store, dense, splits = gram.store, None, None
