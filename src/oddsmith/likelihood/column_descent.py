@@ -427,12 +427,9 @@ class ColumnDescent(ABC):
 
         ``g`` is their product with the columns, of which those with a ridge are looked at.
         """
-        if self.plain:
-            over = float(np.max(size / penalty, initial=0.0))
-        else:
-            bounded = (ridge == 0.0) & (penalty > 0.0)
-            over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
-        shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
+        over = np.flatnonzero(size > penalty)
+        over = over[(ridge[over] == 0.0) & (penalty[over] > 0.0)]
+        shrink = 1.0 / float(np.max(size[over] / penalty[over], initial=1.0))
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
         if g is not None and (ridged := ridge > 0.0).any():
             dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])

@@ -17,6 +17,7 @@ from oddsmith.numerics import EPS, Array
 
 KEPT = 5  # Residuals whose products with all columns are kept.
 Sizes = tuple[float, float]  # The Euclidean norm of a vector, and its largest entry.
+ALIKE = 1e-10  # What known residuals, relative to their size, may lack to be combinations of each other.
 MOST_READ = 0.5  # The share of the entries up to which columns are read one by one, against those of all others.
 
 
@@ -101,8 +102,9 @@ class KnownProducts:
     def nearest(self) -> tuple[Array, Array]:
         """The inverse of the products of the known residuals with each other, for least squares, and their norms."""
         gram = self.theta @ self.theta.T
-        inverse = np.asarray(np.linalg.pinv(gram, rcond=1e-10, hermitian=True), dtype=np.float64)
-        return inverse, np.sqrt(np.diag(gram))
+        squares = np.diag(gram)
+        inverse = np.asarray(np.linalg.inv(gram + np.diag(ALIKE * squares + np.finfo(float).tiny)), dtype=np.float64)
+        return inverse, np.sqrt(squares)
 
     def _bound(self, sizes: Sizes) -> Array:
         """Return the largest size of the product of each column with a vector of these sizes."""
