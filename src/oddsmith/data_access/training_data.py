@@ -20,6 +20,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.rows import SplitRows
 from oddsmith.rows.device import import_torch, is_on_device
+from oddsmith.rows.sparse import LateRows
 
 
 def refuse_pieces(X: object, what: str, instead: str) -> None:
@@ -58,12 +59,14 @@ def read_data(
     known: bool = False,
     draw: bool = False,
     split: bool = False,
+    by_columns: bool = False,
 ) -> TrainingData:
     """Read rows and labels; with ``reset``, learn the columns and classes from them.
 
     With ``known``, the classes are those of the model, even if the labels lack some. Rows in memory are not yet checked
     for NaN. Data in pieces (``how``: see `scan`) takes one pass, which may ``draw`` a sample. With ``split``, large
-    tables come in parts, with categories as codes.
+    tables come in parts, with categories as codes. With ``by_columns``, a matrix that is so is arranged by rows only
+    when these are read.
     """
     if is_on_device(X) or (how and "device" in how):
         import_torch()
@@ -79,7 +82,8 @@ def read_data(
     X, y, sample_weight, offset = through_design(
         model, model.design, X, y, sample_weight, offset, reset=reset, split=split
     )
-    rows = inputs.read_rows(model, X, reset=reset)
+    late = _late_rows(model, X) if by_columns and reset else None
+    rows = inputs.read_rows(model, X, reset=reset) if late is None else late
     n = rows.shape[0]
     narrow = isinstance(rows, SplitRows)  # which kernels of tables read
     classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n, narrow=narrow)
@@ -92,7 +96,18 @@ def read_data(
     offset = inputs.read_offset(offset, n, len(classes), present)
     s = weigh_classes(model, classes, t, s, reset=reset)
     source = MemorySource(rows, t, len(classes), s, offset=offset, given=_given_columns(X, rows))
-    return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, column_names(model, rows)))
+    counts = None if late is None else np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64)
+    return TrainingData(classes, source, counts, lambda: inputs.check_finite(rows, column_names(model, rows)))
+
+
+def _late_rows(model: BaseEstimator, X: Any) -> LateRows | None:
+    """Return rows that are arranged when they are read, and learn their number of columns; None for other matrices."""
+    known = sparse.issparse(X) and X.format == "csc" and X.dtype in (np.float64, np.float32) and 0 not in X.shape
+    if not (known and X.has_canonical_format):
+        return None
+    model.__dict__.pop("feature_names_in_", None)
+    model.n_features_in_ = X.shape[1]
+    return LateRows.of(X)
 
 
 def _given_columns(X: Any, rows: inputs.ArrayOrCSR | SplitRows) -> tuple[Any, Any] | None:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -336,8 +337,8 @@ class ColumnDescent(ABC):
                 known[u] = point
         if not known or self.last_scale != before:
             return at
-        places = 1.0 / np.array([*known, before])
-        shares = [float(np.prod([(1.0 / scale - v) / (u - v) for v in places if v != u])) for u in places]
+        places = [1.0 / each for each in (*known, before)]
+        shares = [math.prod((1.0 / scale - v) / (u - v) for v in places if v != u) for u in places]
         points = [*known.values(), at]
 
         def combined(each: Iterable[Array]) -> Array:

@@ -200,7 +200,9 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
 
     def _problem(self, *given: Any, reset: bool = False, known: bool = False) -> tuple[Labels, Problem]:
         """Read the arguments of ``fit`` as `read_data` does, apply the basis, and return the problem to solve."""
-        data = read_data(self, *given, reset=reset, known=known, draw=True, split=self._takes_parts())
+        late = isinstance(self.prior, LaplacePrior) and self.basis is None
+        split = self._takes_parts()
+        data = read_data(self, *given, reset=reset, known=known, draw=True, split=split, by_columns=late)
         classes, source = data.classes, data.source
         if len(classes) > 2 and self.link != "logit":
             raise errors.InvalidInputError(

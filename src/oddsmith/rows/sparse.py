@@ -14,6 +14,51 @@ from oddsmith.protocols import Indices
 from oddsmith.rows.base import STORAGES, Rows
 from oddsmith.rows.dense import DenseRows
 
+ARRAYS = ("data", "indices", "indptr")  # Of a CSR matrix.
+
+
+class LateRows(sparse.csr_array):
+    """The rows of ``columns``, a canonical CSC matrix, arranged when they are first read: many fits read columns alone.
+
+    What is computed from them is an ordinary CSR array.
+
+    >>> rows = LateRows.of(sparse.csc_array(np.array([[1.0, 0.0], [2.0, 3.0]])))
+    >>> rows.shape, rows.nnz, "data" in vars(rows), rows.indptr.tolist(), "data" in vars(rows)
+    ((2, 2), 3, False, [0, 1, 3], True)
+    """
+
+    columns: Any = None
+
+    @classmethod
+    def of(cls, columns: sparse.csc_array) -> LateRows:
+        """Return the rows of a matrix without reading it."""
+        rows = cls(columns.shape, dtype=columns.dtype)
+        for name in ARRAYS:
+            delattr(rows, name)
+        rows.columns = columns
+        return rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ARRAYS or self.columns is None:
+            raise AttributeError(name)
+        rows = self.columns.tocsr()
+        for each in ARRAYS:
+            setattr(self, each, getattr(rows, each))
+        return vars(self)[name]
+
+    def __reduce__(self) -> Any:
+        return sparse.csr_array, ((self.data, self.indices, self.indptr), self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+        dtype: np.dtype[Any] = (self.data if self.columns is None else self.columns).dtype
+        return dtype
+
+    def _getnnz(self, axis: int | None = None) -> Any:
+        late = axis is None and self.columns is not None
+        return self.columns.nnz if late else super()._getnnz(axis)
+
 
 @STORAGES.register("sparse")
 @dataclass(frozen=True, slots=True, eq=False)
