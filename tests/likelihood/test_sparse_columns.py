@@ -1,5 +1,6 @@
 """Paths over sparse columns: steps in the kernel, extrapolation along a path."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from oddsmith.likelihood.known_products import KnownProducts
 from oddsmith.likelihood.product_columns import ROW_PARTS, SparseProductColumns, row_starts
 from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.rows.sparse import LateRows
 from oddsmith.solvers import policy
 
 
@@ -184,3 +186,17 @@ def test_rows_far_from_all_others_do_not_make_paths_slow(monkeypatch):
     path = regularization_path(X, y, n=30)
     assert path.gap.max() <= 1e-7
     assert sum(steps) <= 64  # 57; 71 where products serve curvatures further away
+
+
+def test_a_path_by_columns_arranges_no_rows(monkeypatch):
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, large_elements=0.0, largest_hessian=0))
+    X, t = sparse_table(rows=60, columns=900)
+
+    def solved(X):
+        problem = LogisticRegression(LaplacePrior(1.0))._problem(X, t, None, None, {}, reset=True)[1]
+        return problem.source.X, solve_path(problem, n=3).weights
+
+    (late, found), (_, expected) = solved(X), solved(X.tocsr())
+    assert isinstance(late, LateRows) and "data" not in vars(late)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(late)).toarray(), X.toarray())
