@@ -180,3 +180,29 @@ def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int, s
         least = np.linalg.eigvalsh(one.toarray())[0]
         assert one.floor > 0.0
         assert 0.0 < one.factor().smallest_eigenvalue <= least * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("numbers", [0, 1, 2, 4, 9])
+def test_ranges_of_levels_touch_no_sums_of_each_other(numbers: int, level: str) -> None:
+    """Two threads sum them at the same time: whole vectors reached into the sums of the other, and some got lost.
+
+    A sum of −0 that nobody touches stays so.
+    """
+    rng, levels, middle = np.random.default_rng(0), 40, 20
+    codes = CodeRows(np.tile(np.arange(levels, dtype=np.int8), 3), levels)
+    X = ColumnRows(tuple(rng.normal(size=(numbers, 3 * levels))), 3 * levels)
+    M = numbers + levels
+    block = Block(SplitRows((X, codes) if numbers else (codes,)), rng.integers(0, 2, 3 * levels).astype(np.int8))
+    at = CurvatureParams(W=np.zeros((1, M)), b=np.zeros(1), center=np.zeros(M), order=2, cells=Cells())
+    with native.using(level):
+        at = replace(at, eliminated=(numbers, M))
+        sums = table_folds.level_sums(block, at, [(0, middle), (middle, levels + 1)])
+        assert sums.room.N is not None
+        sums.room.N[:] = -0.0
+        first, second = np.split(sums.room.N[: levels * (1 + numbers)], [middle * (1 + numbers)])
+        sums.run(0)
+        assert np.signbit(second).all() and (first.reshape(middle, -1)[:, 0] > 0.0).all()
+        before = first.copy()
+        sums.run(1)
+        np.testing.assert_array_equal(first, before)

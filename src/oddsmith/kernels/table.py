@@ -93,21 +93,22 @@ class Layout:
         block.addresses.append(layout)
         return layout
 
-    def rows(self, start: int, stop: int) -> tuple[TableProblem, tuple[Any, ...]]:
-        """Return the problem of some of the rows, and what must be kept alive beside the layout."""
+    def rows(self, start: int, stop: int) -> TableProblem:
+        """Return the problem of some of the rows."""
         problem, (parts, pointers, *_) = TableProblem.from_buffer_copy(self.problem), self.arrays
         steps = [[0 if one is None else one.strides[0] for one in some] for some in parts[:3]]
         moved = tuple(
             at + np.array(step, dtype=np.uint64) * np.uint64(start)
             for at, step in zip(pointers[:3], steps, strict=True)
         )
-        problem.n, (problem.columns, problem.codes, problem.values) = stop - start, map(address, moved)
+        problem.n, problem.alive = stop - start, moved
+        problem.columns, problem.codes, problem.values = map(address, moved)
         t, s, offset = self.arrays[-3:]
         problem.t, problem.s, problem.offset = (
             None if one is None or not where else where + start * one.strides[0]
             for one, where in ((t, problem.t), (s, problem.s), (offset, problem.offset))
         )
-        return problem, moved
+        return problem
 
     def weights(self, w: Array, b: float) -> Array:
         """Return weights of the columns as the kernel takes them: as they are, if they lie in memory like that."""
@@ -165,8 +166,9 @@ class TableKernel:
 
     def problem(self, of: TableProblem, **fields: npt.NDArray[Any] | int | None) -> TableProblem:
         """Return a problem of the kernel over the rows ``of`` another one; it writes to the given arrays."""
-        problem = TableProblem.from_buffer_copy(of)
-        problem.center = address(self.layout.center(self.center))
+        problem, middle = TableProblem.from_buffer_copy(of), self.layout.center(self.center)
+        problem.center = address(middle)  # which the layout keeps no longer once it is asked for another one
+        problem.alive = self.layout, of.alive, middle, fields
         for name, value in fields.items():
             setattr(problem, name, address(value) if isinstance(value, np.ndarray) else value)
         return problem
@@ -186,10 +188,9 @@ class TableKernel:
 
     def widest(self, w: Array, b: float, rows: tuple[int, int]) -> Callable[[], float]:
         """Return what finds the widest activation ``b + wᵀ(φ − center)`` of some rows, on any thread."""
-        (part, kept), whole = self.layout.rows(*rows), self.layout.weights(w, b)
-        problem = self.problem(part, w=whole, offset=None)
+        problem = self.problem(self.layout.rows(*rows), w=self.layout.weights(w, b), offset=None)
 
-        def find(alive: tuple[Any, ...] = (kept, whole)) -> float:
+        def find() -> float:
             self.kernels("table", problem, WIDEST)
             return float(problem.widest)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,16 +19,12 @@ from oddsmith.numerics import Array
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LogisticPass:
-    """A pass of two classes over some rows, ready for any thread: `run` alone takes time, and is not Python.
-
-    Threads that make arrays would wait for each other. ``arrays`` are kept alive for the addresses in ``problem``.
-    """
+    """A pass of two classes over some rows, ready for any thread: `run` alone takes time, and is not Python."""
 
     kernels: Kernels
     problem: TableProblem
     g: Array
     room: HessianRoom | None
-    arrays: tuple[Any, ...]
 
     @classmethod
     def over(
@@ -39,17 +34,12 @@ class LogisticPass:
         layout, passes = Layout.of(block), list[LogisticPass]()
         table, (w, inverse) = TableKernel(kernels, layout, at.center), _point(layout, at)
         for start, stop in slices:
-            whole = stop - start == block.n_rows
-            part, arrays = (layout.problem, ()) if whole else layout.rows(start, stop)
+            part = layout.problem if stop - start == block.n_rows else layout.rows(start, stop)
             room = HessianRoom.of(layout, at.eliminated, at.cells) if at.order >= 2 else None
-            g, rows, fields = (
-                layout.zeros(),
-                None if h is None else h[start:stop],
-                {} if room is None else room.fields(),
-            )
+            fields, g = {} if room is None else room.fields(), layout.zeros()
+            rows = None if h is None else h[start:stop]
             problem = table.problem(part, w=w, inverse=inverse, rows=rows, g=g, **fields)
-            kept = (layout, arrays, w, inverse, h)
-            passes.append(cls(kernels=kernels, problem=problem, g=g, room=room, arrays=kept))
+            passes.append(cls(kernels=kernels, problem=problem, g=g, room=room))
         return passes
 
     def run(self) -> None:
@@ -82,7 +72,6 @@ class LevelSums:
     g: Array
     room: HessianRoom
     passes: list[tuple[TableProblem, Array, Array]]
-    arrays: tuple[Array | None, ...]
 
     @classmethod
     def of(
@@ -101,7 +90,7 @@ class LevelSums:
             own, A = np.zeros(len(room.A)), room.A if k == 0 else np.zeros_like(room.A)
             fields = {**room.fields(), "A": A, "spare": k, "first_level": first, "end_level": end, "level_g": g}
             passes.append((table.problem(layout.problem, w=w, inverse=inverse, rows=h, g=own, **fields), own, A))
-        return cls(kernels=kernels, eliminated=columns, g=g, room=room, passes=passes, arrays=(w, inverse, h))
+        return cls(kernels=kernels, eliminated=columns, g=g, room=room, passes=passes)
 
     def run(self, k: int) -> None:
         """Read the rows of range k."""

@@ -91,7 +91,9 @@ class MomentsProblem(ctypes.Structure):
 
 
 class TableProblem(ctypes.Structure):
-    """``table_problem`` of table.h."""
+    """``table_problem`` of table.h; ``alive`` are the arrays whose addresses it has, where nobody else keeps them."""
+
+    alive: Any = None
 
     _fields_ = _fields(
         "n m f *columns *column_kinds *column_steps *fills *codes *code_kinds *code_levels *values *entries *firsts "

@@ -140,10 +140,11 @@ INLINE void add_cells(table_problem *p, int64_t n, table_tile t) {
     const int32_t *restrict rows = t.rows + e * TABLE_TILE;
     const double *restrict v = p->values[e] ? t.V + e * TABLE_TILE : NULL;
     double *restrict hv = t.hz, *restrict sums = p->C;
+    const int64_t whole = p->level_g ? p->end_level - (t.wide + p->m) / (1 + p->m) : p->levels;
     for (int64_t i = 0; i < n; i++) {
         double *u = p->N + rows[i] * (1 + p->m);
         const double *y = t.Y + i * t.wide, scale = v ? v[i] : 1.0;
-        if (rows[i] + 1 == p->end_level) /* what follows is another's */
+        if (rows[i] > whole) /* a whole vector would reach into the sums of another */
             for (int64_t j = 0; j <= p->m; j++) u[j] += scale * y[j];
         else
             for (int64_t j = 0; j < t.wide; j += LANES_double) store_double(u + j, AT(u + j) + scale * AT(y + j));
