@@ -116,6 +116,7 @@ def test_a_helper_that_never_began_does_not_keep_the_rows() -> None:
     busy = [_pool(2).submit(release.wait, 10) for _ in range(2)]
     try:
         assert list(parallel_map(lambda i, rows=rows: rows[i], range(10), 2)) == [0.0] * 10
+        assert list(parallel_map(np.sum, [rows, rows], 2)) == [0.0, 0.0]
         gone = weakref.ref(rows)
         del rows
         assert gone() is None

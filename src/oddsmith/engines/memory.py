@@ -410,12 +410,12 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         return
     done: dict[int, R] = {}
     waiting = iter(range(len(things)))
-    job = [work]  # emptied at the end: a helper that never started must not keep the rows alive
+    job = [lambda i: work(things[i])]  # emptied at the end: a helper that never started must not keep the rows alive
 
     def take() -> None:
         try:
             for i in waiting:
-                done[i] = job[0](things[i])
+                done[i] = job[0](i)
         finally:  # after an error, stop the others
             deque(waiting, maxlen=0)
 
@@ -429,7 +429,7 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
                         if not helper.cancel():
                             helper.result()
                 else:
-                    done[i] = work(things[i])
+                    done[i] = job[0](i)
             yield done.pop(k)
     finally:
         deque(waiting, maxlen=0)
