@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def preconditioner(objective: FoldObjective, w: Array) -> Preconditioner:
-    """Return the diagonal of the Hessian with the intercepts eliminated: one pass."""
+    """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
+
+    The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes over
+    a table with a large factor, it is the Hessian with that factor eliminated, or one in which all rows mix them alike.
+    """
     C, P = objective.shape
     if C > 1 and isinstance(objective.source, MemorySource) and objective.source.form is not None:
         from oddsmith.likelihood.class_blocks import level_preconditioner

@@ -322,11 +322,7 @@ class FoldObjective:
             self.evaluate(w)
 
     def preconditioner(self, w: Array) -> Preconditioner:
-        """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
-
-        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough. For several classes
-        over a table with a large factor, it is the Hessian itself, with that factor eliminated.
-        """
+        """Return about the Hessian, in a form that is quickly solved: see `approximate_hessian`."""
         from oddsmith.likelihood.approximate_hessian import preconditioner
 
         return preconditioner(self, w)
