@@ -287,13 +287,11 @@ def sample_step(objective: FoldObjective, H: Array, e: ObjectiveValue, whole: Su
     squares = list(work) if known is None else known
     for (_, (a, b)), sums in zip(factors, squares, strict=True):
         curvature[1 + a : 1 + b] = sums * (H[0, 0] / objective.weight / objective.scale[a:b] ** 2)
-    step, g, rate = (
-        np.zeros(objective.size),
-        e.gradient,
-        float(objective.class_weight[1] / objective.class_weight.sum()),
-    )
+    step, g = np.zeros(objective.size), e.gradient
     if whole is not None:
-        step[levels] = _level_steps(g[levels], curvature[levels], prior[levels], None if objective.link else rate)
+        rate = float(objective.class_weight[1] / objective.class_weight.sum())
+        alike = rate if objective.canonical and 0.0 < rate < 1.0 else None
+        step[levels] = _level_steps(g[levels], curvature[levels], prior[levels], alike)
         g = g + (whole.evaluate(e.w - step).gradient - whole.evaluate(e.w).gradient)
     kept = np.delete(curvature + prior, levels)
     ratio = np.sqrt(np.where(np.isnan(kept), 1.0, kept / H.diagonal()))
