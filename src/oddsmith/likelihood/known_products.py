@@ -100,7 +100,10 @@ class KnownProducts:
 
     @cached_property
     def nearest(self) -> tuple[Array, Array]:
-        """The inverse of the products of the known residuals with each other, for least squares, and their norms."""
+        """The inverse of the products of the known residuals with each other, for least squares, and their norms.
+
+        A little is added to the diagonal, so that there is one. What a combination lacks is measured, whatever it is.
+        """
         gram = self.theta @ self.theta.T
         squares = np.diag(gram)
         inverse = np.asarray(np.linalg.inv(gram + np.diag(ALIKE * squares + np.finfo(float).tiny)), dtype=np.float64)
